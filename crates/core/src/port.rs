@@ -1,0 +1,160 @@
+//! The traits of the edges. Core defines them, the edges implement them, the driver in the binary joins the two.
+//!
+//! Nothing here names a broker or a client library. Another broker is another implementation of [`Sink`].
+
+use std::future::Future;
+
+use crate::failure::Failure;
+use crate::frame::{Frame, StatusUpdate};
+use crate::position::{Checkpoint, Epoch, Identity};
+use crate::record::Record;
+
+/// A replication stream that has been started and is owned by one driver.
+pub trait Source {
+    /// Why a stream ended.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Waits until at least one frame is there and appends all that are at hand, in order.
+    ///
+    /// Cancel-safe: a dropped future has taken no frame that it did not append.
+    ///
+    /// # Errors
+    /// The stream has ended; nothing more will come.
+    fn next_frames(&mut self, into: &mut Vec<Frame>) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Tells the server how far it may forget. Returns once the status is handed over, not once it is sent.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    fn confirm(&mut self, status: StatusUpdate) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+/// The number of a record on its way: unique in the process, rising in WAL order, never used again, so that a report that
+/// comes late cannot be taken for another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What became of a record that was published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Which record.
+    pub ticket: Ticket,
+    /// Durable at the broker, or why not.
+    pub outcome: Result<(), Failure>,
+}
+
+/// Why a sink did not accept a record at once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Its queue is full. Not an error: offer the same record again after some deliveries.
+    #[error("the sink's queue is full")]
+    Full,
+    /// It will not take this record; the same as a failed delivery of it.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// A broker that acknowledges record by record.
+///
+/// It keeps the order of what it accepted per partition, and after a failed delivery lets nothing overtake: what was accepted
+/// behind the failed record either was delivered already or is reported as failed too.
+pub trait Sink {
+    /// Accepts a record for delivery without waiting.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`], or the record's failure.
+    fn publish(&mut self, ticket: Ticket, record: &Record) -> Result<(), Refusal>;
+
+    /// Waits until at least one outcome is there and appends all that are at hand. Cancel-safe.
+    fn next_deliveries(&mut self, into: &mut Vec<Delivery>) -> impl Future<Output = ()>;
+
+    /// Gives up everything accepted and not yet reported, makes every report of it available to
+    /// [`next_deliveries`](Self::next_deliveries), and is then ready to accept records again, in whatever order.
+    ///
+    /// After it, no record accepted before it can reach the broker any more.
+    ///
+    /// # Errors
+    /// The sink cannot be made anew; try again later.
+    fn reset(&mut self) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// A broker that takes records and the position behind them as one: all or nothing.
+pub trait TransactionalSink: Sink {
+    /// Commits everything published since the last commit, together with the checkpoint. Its answer settles them all.
+    ///
+    /// # Errors
+    /// Nothing of the group is visible; publish it again.
+    fn commit(&mut self, checkpoint: &Checkpoint) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// Where a relay keeps its checkpoint.
+pub trait Checkpoints {
+    /// Why the store did not answer.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// The relay's checkpoint, if it has one.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what it holds cannot be understood.
+    fn load(&mut self) -> impl Future<Output = Result<Option<Checkpoint>, Self::Error>>;
+
+    /// Becomes the writer: takes the next epoch and writes `checkpoint` under it. From then on earlier writers fail.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn claim(&mut self, checkpoint: &Checkpoint) -> impl Future<Output = Result<Epoch, Self::Error>>;
+
+    /// Makes the checkpoint durable. Forward only, and only under the epoch that was claimed.
+    ///
+    /// # Errors
+    /// The store cannot be written, or another writer has claimed it.
+    fn save(&mut self, checkpoint: &Checkpoint) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+/// A row that could not be delivered, as it is set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Which row.
+    pub identity: Identity,
+    /// The outbox table, quoted as in SQL.
+    pub table: String,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// The record, where routing got as far as to make one.
+    pub record: Option<Record>,
+}
+
+/// Where rows are set aside. A dead letter is durable before its ticket settles.
+pub trait DeadLetters {
+    /// Why the store did not answer.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Sets a row aside, durably. The same identity again is one dead letter.
+    ///
+    /// # Errors
+    /// The store cannot be written; the row is still owed.
+    fn set_aside(&mut self, letter: &DeadLetter) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+/// What pgoutput does not tell about a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDescription {
+    /// The column's name.
+    pub name: String,
+    /// Whether the column is declared NOT NULL.
+    pub not_null: bool,
+    /// The expression of its DEFAULT, as the catalogue prints it.
+    pub default: Option<String>,
+}
+
+/// Asks the catalogue for what pgoutput does not tell.
+pub trait Describe {
+    /// Why the catalogue did not answer.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// The columns of a relation as they are today.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read.
+    fn describe(&mut self, relation: u32) -> impl Future<Output = Result<Vec<ColumnDescription>, Self::Error>>;
+}

@@ -1,0 +1,65 @@
+//! Who an event is, and how far the relay got.
+
+use crate::lsn::Lsn;
+use crate::time::Timestamp;
+
+/// The number that `initdb` gave a cluster. A standby shares it with its primary, a restored copy keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SystemIdentifier(pub u64);
+
+/// The history of a cluster's log; a promotion starts the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timeline(pub u32);
+
+/// The identity of an event, the same in every repeat.
+///
+/// A row's own LSN is not unique (rows of one COPY share it), and the commit's end is known only at the end, so the commit
+/// LSN of `Begin` stands for the transaction and the ordinal for the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The timeline that the server was on.
+    pub timeline: Timeline,
+    /// `Begin.final_lsn`.
+    pub commit_lsn: Lsn,
+    /// Counts every insert received in the transaction from 0, of whatever table.
+    pub ordinal: u64,
+}
+
+/// A number that a writer of checkpoints takes when it starts; a lower one may no longer write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+/// What a relay knows of its progress and keeps durably.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The relay's name: one row, file or record of the store belongs to it.
+    pub relay: String,
+    /// The cluster that the position belongs to.
+    pub system: SystemIdentifier,
+    /// The timeline that the position lies on.
+    pub timeline: Timeline,
+    /// The database that the slot decodes.
+    pub database: String,
+    /// The slot that the position was read from.
+    pub slot: String,
+    /// Everything before it is settled: a `Commit.end_lsn`, or an idle server's WAL end.
+    pub position: Lsn,
+    /// When the last settled transaction committed; `None` where none has been seen yet.
+    pub commit_time: Option<Timestamp>,
+    /// Who wrote it.
+    pub epoch: Epoch,
+}
+
+impl Checkpoint {
+    /// The version of this form, written into every store. A reader refuses what is newer.
+    pub const FORMAT_VERSION: u32 = 1;
+}
+
+/// What a session asks the driver to make durable: the parts of a [`Checkpoint`] that move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The new watermark.
+    pub position: Lsn,
+    /// When the last settled transaction committed, if any was settled in this session.
+    pub commit_time: Option<Timestamp>,
+}

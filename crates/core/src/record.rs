@@ -1,0 +1,51 @@
+//! What any broker can take: topic, key, value, headers, timestamp, partition.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::position::Identity;
+
+/// A header. Its order among the others and its duplicates are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The name, shared by all records of the outbox.
+    pub name: Arc<str>,
+    /// The value; `None` is a header that is there and has the null value.
+    pub value: Option<Bytes>,
+}
+
+/// The headers of a record, in order. Four need no allocation.
+pub type Headers = SmallVec<[Header; 4]>;
+
+/// One message for the broker. Key, value and header values are slices of the bytes that PostgreSQL sent wherever the
+/// configuration does not ask for another form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Which row this is.
+    pub identity: Identity,
+    /// The topic. Shared by all records that are routed to it.
+    pub topic: Arc<str>,
+    /// The key; `None` lets the broker's client choose the partition.
+    pub key: Option<Bytes>,
+    /// The value; `None` is a tombstone, empty bytes are not.
+    pub value: Option<Bytes>,
+    /// In the order in which they go on the wire.
+    pub headers: Headers,
+    /// Milliseconds since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// The partition, where a column chooses it.
+    pub partition: Option<i32>,
+}
+
+impl Record {
+    /// What the record weighs against the budget in bytes: its data, and a flat share for what surrounds them.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        const OVERHEAD: usize = 256;
+        let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+        let headers: usize = self.headers.iter().map(|header| header.name.len() + length(&header.value)).sum();
+        OVERHEAD + length(&self.key) + length(&self.value) + headers
+    }
+}

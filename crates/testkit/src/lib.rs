@@ -1,0 +1,1 @@
+//! Real servers, fault scripts, sinks and the checker for walpost's tests.

@@ -1,0 +1,1 @@
+//! walpost, the program.

@@ -1,0 +1,2 @@
+//! Publishes a PostgreSQL transactional outbox to Kafka.
+fn main() {}
