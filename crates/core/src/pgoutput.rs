@@ -183,3 +183,18 @@ pub enum Cell<'a> {
     /// `b`: the type's binary form.
     Binary(&'a [u8]),
 }
+
+/// Bytes that are no pgoutput message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("stand-in")]
+pub struct ParseError;
+
+impl<'a> Message<'a> {
+    /// Stand-in.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn parse(_: &'a [u8]) -> Result<Self, ParseError> {
+        Err(ParseError)
+    }
+}
