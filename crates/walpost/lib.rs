@@ -1,1 +1,4 @@
 //! walpost, the program.
+
+pub mod driver;
+pub mod journal;

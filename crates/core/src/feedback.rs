@@ -14,6 +14,7 @@ use crate::frame::StatusUpdate;
 use crate::ledger::Watermark;
 use crate::lsn::Lsn;
 use crate::position::Progress;
+use crate::session::Start;
 use crate::time::Moment;
 
 /// How often.
@@ -60,6 +61,8 @@ pub struct Feedback {
     checkpointed: Lsn,
     /// The settled events that the store's watermark covers.
     checkpointed_events: u64,
+    /// The connection started beyond what the store holds.
+    is_start_unsaved: bool,
     confirmed: Lsn,
     /// The watermark that is being saved.
     saving: Option<Watermark>,
@@ -76,15 +79,17 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// Feedback of a connection that starts at a position which the store holds. The first status update is due at once.
+    /// Feedback of a connection that starts here. The first status update is due at once, and so is the checkpoint that the
+    /// last connection of this process did not live to see.
     #[must_use]
-    pub fn new(settings: Settings, start: Lsn, seed: u64, now: Moment) -> Self {
-        let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, seed);
+    pub fn new(settings: Settings, start: &Start, now: Moment) -> Self {
+        let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed.wrapping_add(1));
         Self {
             settings,
-            checkpointed: start,
+            checkpointed: start.checkpointed,
             checkpointed_events: 0,
-            confirmed: start,
+            is_start_unsaved: start.position > start.checkpointed,
+            confirmed: start.checkpointed,
             saving: None,
             asked_at: now,
             not_before: None,
@@ -122,6 +127,7 @@ impl Feedback {
             debug_assert!(saved.position >= self.checkpointed, "checkpoints never go backwards");
             self.checkpointed = self.checkpointed.max(saved.position);
             self.checkpointed_events = saved.events;
+            self.is_start_unsaved = false;
             self.not_before = None;
             self.backoff.reset();
         }
@@ -186,7 +192,7 @@ impl Feedback {
 
     fn wanted_at(&self, watermark: Watermark, now: Moment) -> Moment {
         let events = watermark.events.saturating_sub(self.checkpointed_events);
-        if events >= self.settings.checkpoint_events {
+        if self.is_start_unsaved || events >= self.settings.checkpoint_events {
             now
         } else if events > 0 {
             self.asked_at.after(self.settings.checkpoint_interval)

@@ -73,8 +73,10 @@ impl Default for Settings {
 /// Where a session takes up the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Everything before it is settled, and the checkpoint store says so.
+    /// Everything before it is settled.
     pub position: Lsn,
+    /// What the checkpoint store holds: lower than the position after a connection that was lost before its last checkpoint.
+    pub checkpointed: Lsn,
     /// The timeline that the server is on.
     pub timeline: Timeline,
     /// When the last settled transaction committed, if known.
@@ -110,7 +112,7 @@ pub enum Action<'a> {
 pub struct End {
     /// Why.
     pub cause: Cause,
-    /// The watermark that the checkpoint store holds.
+    /// The watermark. The checkpoint store may not hold it yet where the next session of this process takes up.
     pub position: Lsn,
     /// When the last settled transaction committed, if known.
     pub commit_time: Option<Timestamp>,
@@ -175,7 +177,7 @@ impl Session {
         Self {
             inbound: Inbound::new(outboxes, &start),
             outbound: Outbound::new(ledger, backoff),
-            feedback: Feedback::new(settings.feedback.clone(), start.position, start.seed.wrapping_add(1), now),
+            feedback: Feedback::new(settings.feedback.clone(), &start, now),
             held: None,
             phase: Phase::Running,
             heard_at: now,
@@ -419,16 +421,18 @@ impl Session {
     }
 
     fn poll_end(&mut self, now: Moment) -> Option<End> {
-        let Phase::Ending { deadline, .. } = &self.phase else { return None };
+        let Phase::Ending { cause, deadline } = &self.phase else { return None };
         let watermark = self.outbound.ledger.watermark();
-        let is_done = self.is_settled_for_good(now) && self.feedback.is_checkpointed(watermark);
+        // The next session of this process takes up from memory, and need not wait for a store that may be gone as well.
+        let goes_on = matches!(cause, Cause::SourceLost | Cause::Silent);
+        let is_done = self.is_settled_for_good(now) && (goes_on || self.feedback.is_checkpointed(watermark));
         if !is_done && now < *deadline {
             return None;
         }
         let Phase::Ending { cause, .. } = std::mem::replace(&mut self.phase, Phase::Ended) else { return None };
         Some(End {
             cause,
-            position: self.feedback.checkpointed_position(),
+            position: watermark.position,
             commit_time: watermark.commit_time,
             first_owed: self.first_owed(),
             next_ticket: self.outbound.ledger.next_ticket(),

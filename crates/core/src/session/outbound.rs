@@ -61,10 +61,10 @@ impl Outbound {
     /// The next record to hand over, if one may go now.
     pub(super) fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
         self.turn(now);
-        if self.verdict.is_some() || self.full_until.is_some_and(|until| now < until) {
+        self.full_until = self.full_until.filter(|until| now < *until);
+        if self.verdict.is_some() || self.full_until.is_some() {
             return None;
         }
-        self.full_until = None;
         match self.flow {
             Flow::Flowing => self.ledger.publish_next(),
             Flow::Singly { .. } if self.ledger.out() == 0 => self.ledger.publish_next(),
