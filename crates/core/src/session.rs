@@ -151,6 +151,7 @@ pub struct Session {
     /// A record that does not fit beside what is owed. No frame is taken before it.
     held: Option<Record>,
     phase: Phase,
+    is_source_lost: bool,
     heard_at: Moment,
     /// The server was asked for a sign of life and has given none.
     is_asked_for_life: bool,
@@ -180,6 +181,7 @@ impl Session {
             feedback: Feedback::new(settings.feedback.clone(), &start, now),
             held: None,
             phase: Phase::Running,
+            is_source_lost: false,
             heard_at: now,
             is_asked_for_life: false,
             settings,
@@ -192,7 +194,9 @@ impl Session {
         match &self.phase {
             Phase::Running => self.has_room(),
             // A stop waits for the end of the transaction that is open, so that a restart repeats none of it.
-            Phase::Ending { cause: Cause::Stopped, .. } => self.inbound.is_in_transaction() && self.has_room(),
+            Phase::Ending { cause: Cause::Stopped, .. } => {
+                !self.is_source_lost && self.inbound.is_in_transaction() && self.has_room()
+            }
             Phase::Ending { .. } | Phase::Ended => false,
         }
     }
@@ -257,6 +261,7 @@ impl Session {
 
     /// The stream has ended without being told to.
     pub fn source_lost(&mut self, now: Moment) {
+        self.is_source_lost = true;
         self.end(Cause::SourceLost, now);
     }
 
@@ -358,7 +363,7 @@ impl Session {
     }
 
     fn admit_held(&mut self) {
-        if let Some(record) = self.held.take_if(|_| true) {
+        if let Some(record) = self.held.take() {
             self.admit_or_hold(record);
         }
     }
@@ -372,11 +377,16 @@ impl Session {
     }
 
     fn end(&mut self, cause: Cause, now: Moment) {
-        let deadline = match &self.phase {
-            Phase::Running => now.after(self.settings.drain_timeout),
-            // What is worse than a stop takes its place; the deadline stays.
-            Phase::Ending { cause: Cause::Stopped, deadline } if cause != Cause::Stopped => *deadline,
-            Phase::Ending { .. } | Phase::Ended => return,
+        let deadline = match (&self.phase, &cause) {
+            (Phase::Running, _) => now.after(self.settings.drain_timeout),
+            // What needs an operator takes the place of a stop and of a lost source; the deadline stays.
+            (
+                Phase::Ending { cause: Cause::Stopped | Cause::SourceLost | Cause::Silent, deadline },
+                Cause::Broken(_) | Cause::Undeliverable(..),
+            ) => *deadline,
+            // A stop has its last checkpoint, also when the source goes away meanwhile.
+            (Phase::Ending { cause: Cause::SourceLost | Cause::Silent, deadline }, Cause::Stopped) => *deadline,
+            (Phase::Ending { .. } | Phase::Ended, _) => return,
         };
         self.phase = Phase::Ending { cause, deadline };
     }
