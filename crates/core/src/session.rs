@@ -54,6 +54,8 @@ pub struct Settings {
     pub silence_timeout: Duration,
     /// How long an ending session waits for what is owed and for its last checkpoint.
     pub drain_timeout: Duration,
+    /// Stop by itself once everything before this position was received.
+    pub stop_at: Option<Lsn>,
 }
 
 impl Default for Settings {
@@ -66,6 +68,7 @@ impl Default for Settings {
             retry_ceiling: Duration::from_secs(30),
             silence_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
+            stop_at: None,
         }
     }
 }
@@ -222,8 +225,10 @@ impl Session {
                 Ok(())
             }
         };
-        if let Err(error) = applied {
-            self.end(Cause::Broken(error), now);
+        match applied {
+            Err(error) => self.end(Cause::Broken(error), now),
+            Ok(()) if self.has_reached_its_stop() => self.stop(now),
+            Ok(()) => {}
         }
         self.check();
     }
@@ -347,6 +352,10 @@ impl Session {
     #[must_use]
     pub fn trouble(&self) -> Option<&Failure> {
         self.outbound.trouble()
+    }
+
+    fn has_reached_its_stop(&self) -> bool {
+        self.settings.stop_at.is_some_and(|position| self.received() >= position) && !self.inbound.is_in_transaction()
     }
 
     fn has_room(&self) -> bool {
