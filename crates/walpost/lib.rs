@@ -1,1 +1,11 @@
-//! walpost, the program.
+//! walpost, the program: the command line, the configuration, the log, and the sinks that need no broker.
+//!
+//! What must be true is decided in `walpost-core`, what is said to PostgreSQL and Kafka in the crates of their names. Here these are
+//! put together and run.
+
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod exit;
+pub mod observe;
+pub mod sink;
