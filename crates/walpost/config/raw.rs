@@ -90,7 +90,7 @@ macro_rules! section {
 }
 
 section! {
-    /// Keys that stand in front of every section.
+    /// In TOML whatever stands behind a header belongs to it, so these come first in the file.
     "" Relay {
         /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name`. Letters, digits, `.`, `_` and
         /// `-`, at most 63. Default: the name of the slot.

@@ -77,17 +77,17 @@ fn render_key(page: &mut String, path: &str, key: &Key) {
     let [sample, _] = key.samples;
     line(page, &format!("\n### `{full}`\n"));
     if key.kind == "section" {
-        line(page, &format!("A section, `[{full}]`. Default: {}.\n", default(key)));
+        line(page, &format!("{}\n", paragraph(key.doc)));
         let pair = sample.trim_matches(['{', '}', ' ']);
-        line(page, &format!("```toml\n[{full}]\n{pair}\n```\n"));
+        line(page, &format!("```toml\n[{full}]\n{pair}\n```"));
     } else {
-        line(page, &format!("{} · default: {} · example: `{} = {sample}`\n", key.kind, default(key), key.name));
+        let default = match key.default.as_str() {
+            "none" => String::new(),
+            default => format!(" · default: `{default}`"),
+        };
+        line(page, &format!("{}{default} · example: `{} = {sample}`\n", key.kind, key.name));
+        line(page, &paragraph(key.doc));
     }
-    line(page, &paragraph(key.doc));
-}
-
-fn default(key: &Key) -> String {
-    if key.default == "none" { key.default.clone() } else { format!("`{}`", key.default) }
 }
 
 /// The lines of a doc comment as one line of Markdown.
