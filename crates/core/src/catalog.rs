@@ -1,1 +1,67 @@
-//! To be written.
+//! Which relations of the stream are configured outboxes, and which of their columns play which role.
+//!
+//! The server sends a relation's shape before its first row on every connection, and again after each change, so a catalog
+//! lives no longer than its connection, and a stale shape cannot outlive the one that it came from.
+
+use std::collections::BTreeMap;
+
+use crate::outbox::{Outbox, Outboxes, TableName};
+use crate::pgoutput::Relation;
+use crate::router::Binding;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Catalog {
+    outboxes: Outboxes,
+    relations: BTreeMap<u32, Entry>,
+}
+
+/// What is known of a relation.
+#[derive(Debug)]
+enum Entry {
+    /// The outbox with this place in the configuration, and its columns by role.
+    Outbox(usize, Box<Binding>),
+    Other,
+}
+
+/// What a relation is to the relay.
+#[derive(Debug)]
+pub enum Lookup<'a> {
+    /// A configured outbox.
+    Outbox {
+        /// Its configuration.
+        outbox: &'a Outbox,
+        /// Its columns by role, as this connection sees them.
+        binding: &'a mut Binding,
+    },
+    /// A table that the publication carries and nobody configured.
+    Other,
+}
+
+impl Catalog {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(outboxes: Outboxes) -> Self {
+        Self { outboxes, relations: BTreeMap::new() }
+    }
+
+    /// The server told the shape of a relation. It replaces what was known of it.
+    pub fn learn(&mut self, relation: &Relation<'_>) {
+        // The server sends the empty name for its own schema (`logicalrep_write_namespace` in proto.c).
+        let schema = if relation.namespace.is_empty() { "pg_catalog" } else { relation.namespace };
+        let is_named = |table: &TableName| table.schema == schema && table.table == relation.name;
+        let entry = match self.outboxes.iter().enumerate().find(|(_, outbox)| is_named(&outbox.table)) {
+            Some((place, outbox)) => Entry::Outbox(place, Box::new(outbox.router.bind(relation))),
+            None => Entry::Other,
+        };
+        self.relations.insert(relation.id, entry);
+    }
+
+    /// What a relation is; `None` where the server never told its shape.
+    pub fn outbox_of(&mut self, relation: u32) -> Option<Lookup<'_>> {
+        Some(match self.relations.get_mut(&relation)? {
+            Entry::Outbox(place, binding) => Lookup::Outbox { outbox: self.outboxes.get(*place)?, binding },
+            Entry::Other => Lookup::Other,
+        })
+    }
+}

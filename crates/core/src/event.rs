@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::pgoutput::Tuple;
+use crate::pgoutput::Cell;
 use crate::position::Identity;
 use crate::time::Timestamp;
 
@@ -13,8 +13,8 @@ pub struct Event<'a> {
     pub identity: Identity,
     /// When its transaction committed: the record's timestamp where no column is configured for it.
     pub commit_time: Timestamp,
-    /// The row.
-    pub tuple: &'a Tuple<'a>,
-    /// The bytes that `tuple` borrows from, so that a record's parts can be slices of them.
+    /// The row's values, in the order of the relation's columns.
+    pub cells: &'a [Cell<'a>],
+    /// The bytes that `cells` borrows from, so that a record's parts can be slices of them.
     pub frame: &'a Bytes,
 }

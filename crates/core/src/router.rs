@@ -30,6 +30,18 @@ pub struct OptionFault {
     pub reason: String,
 }
 
+/// `table.op.invalid.behavior`: what an update of an outbox row does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InvalidOperation {
+    /// It is logged as a warning and dropped.
+    #[default]
+    Warn,
+    /// It is logged as an error and dropped.
+    Error,
+    /// It stops the relay.
+    Fatal,
+}
+
 /// What a row becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Routed {
@@ -57,6 +69,12 @@ impl Router {
     pub fn bind(&self, relation: &Relation<'_>) -> Binding {
         let _ = (&self.options, relation);
         Binding { topic: Arc::from("") }
+    }
+
+    /// What an update of an outbox row does.
+    #[must_use]
+    pub fn on_update(&self) -> InvalidOperation {
+        InvalidOperation::default()
     }
 
     /// Makes the record of a row.
