@@ -18,6 +18,8 @@
 
 mod inbound;
 mod outbound;
+#[cfg(test)]
+mod simulation;
 
 use std::time::Duration;
 
