@@ -105,8 +105,10 @@ impl World {
         }
     }
 
-    /// To the next deadline, or not quite.
+    /// To the next deadline, or not quite. The network is slow, but not so slow that nothing comes all the while.
     fn pass_time(&mut self) {
+        self.perform();
+        self.receive(1);
         self.perform();
         let wait = self.session.deadline(self.now).since(self.now);
         let wait = if self.random.one_in(2) { wait } else { wait.mul_f64(0.01 * self.random.between(1, 99) as f64) };

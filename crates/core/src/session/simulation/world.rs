@@ -275,10 +275,14 @@ impl World {
         assert_eq!(end.unsettled as u64, self.watch.unsettled(&self.session), "what is unsettled");
         assert_eq!(end.out, self.watch.out.len(), "what the sink has");
         assert_eq!(end.position, self.session.watermark(), "where the next one takes up");
-        let is_clean = end.unsettled == 0 && end.position == self.session.checkpointed_position();
+        let is_saved = end.position == self.session.checkpointed_position();
+        let is_clean = end.unsettled == 0 && end.first_owed.is_none() && is_saved;
         let is_over = match &end.cause {
             Cause::Stopped => {
                 assert!(self.watch.was_stopped, "nobody asked for a stop");
+                let waited = self.now.since(self.watch.ending_since.unwrap_or(self.now));
+                let is_late = waited >= self.settings.drain_timeout;
+                assert!(is_clean || is_late || self.stream.is_none(), "a stop left something behind");
                 self.tally.stopped += 1;
                 true
             }
@@ -339,11 +343,6 @@ impl World {
     /// The same process connects anew.
     fn begin_session(&mut self, end: &End) {
         self.forget_saving();
-        if end.unsettled > 0 {
-            let Identity { commit_lsn, ordinal, .. } = end.first_owed.expect("what is unsettled is known");
-            self.facts.allow_repeats_from(commit_lsn, ordinal);
-            self.tally.given_up += 1;
-        }
         if end.out > 0 && !self.broker.is_resetting() {
             self.broker.begin_reset();
         }
@@ -351,6 +350,11 @@ impl World {
             if self.broker.finish_reset(&mut self.facts, &mut self.random).is_err() {
                 self.broker.begin_reset();
             }
+        }
+        if end.unsettled > 0 {
+            let Identity { commit_lsn, ordinal, .. } = end.first_owed.expect("what is unsettled is known");
+            self.facts.allow_repeats_from(commit_lsn, ordinal);
+            self.tally.given_up += 1;
         }
         self.begin(Start {
             position: end.position,
@@ -378,6 +382,10 @@ impl World {
             );
             note!(self, "promoted: timeline {}, the log goes on at {:X}", self.server.timeline, self.server.insert);
             self.tally.promotions += 1;
+            // What came in part before cannot be told from another transaction at the same place.
+            if let Some(first) = start.first_owed {
+                self.facts.allow_repeats_from(first.commit_lsn, 0);
+            }
         }
         let start = Start { timeline: Timeline(self.server.timeline), seed: self.random.next(), ..start };
         note!(self, "connected: {start:?}");
