@@ -20,6 +20,8 @@ mod inbound;
 mod outbound;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -465,7 +465,7 @@ fn random_settings(random: &mut Random) -> Settings {
 }
 
 /// Two outboxes with the default router.
-fn outboxes() -> Outboxes {
+pub(in crate::session) fn outboxes() -> Outboxes {
     static OUTBOXES: OnceLock<Outboxes> = OnceLock::new();
     let outbox = |place: usize| Outbox {
         table: TableName { schema: TABLES[place].1.to_owned(), table: TABLES[place].2.to_owned() },
