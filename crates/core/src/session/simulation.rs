@@ -89,20 +89,17 @@ impl World {
 
     fn take_reports(&mut self) {
         for delivery in self.broker.take_reports(&mut self.random) {
-            self.old_reports.push(delivery.clone());
+            self.old_reports.push((self.tally.sessions, delivery.clone()));
             self.report(delivery);
         }
     }
 
-    /// A report that was given before is given again: of an earlier connection, or of a record that is delivered.
     fn repeat_a_report(&mut self) {
         if self.old_reports.is_empty() || !self.random.one_in(4) {
             return;
         }
-        let delivery = self.old_reports[self.random.index(self.old_reports.len())].clone();
-        if !self.watch.out.contains(&delivery.ticket) {
-            self.report(delivery);
-        }
+        let (session, delivery) = self.old_reports[self.random.index(self.old_reports.len())].clone();
+        self.report_again(session, delivery);
     }
 
     /// To the next deadline, or not quite. The network is slow, but not so slow that nothing comes all the while.

@@ -35,8 +35,8 @@ pub(super) struct World {
     pub(super) session: Session,
     pub(super) watch: Watch,
     pub(super) stream: Option<Stream>,
-    /// Reports that were given before. A process remembers them beyond its sessions.
-    pub(super) old_reports: Vec<Delivery>,
+    /// Reports that were given before, each with the number of its session. A process may give them again.
+    pub(super) old_reports: Vec<(u64, Delivery)>,
     /// In which events the operator has to help.
     pub(super) weather: Weather,
     pub(super) tally: Tally,
@@ -204,8 +204,20 @@ impl World {
 
     /// The sink reports.
     pub(super) fn report(&mut self, delivery: Delivery) {
-        note!(self, "report {:?}", delivery);
+        note!(self, "report {delivery:?}");
         let is_awaited = self.watch.reporting(&delivery);
+        self.settle(delivery, is_awaited);
+    }
+
+    /// A report comes once more: of an earlier session, or of a record that is not out.
+    pub(super) fn report_again(&mut self, session: u64, delivery: Delivery) {
+        if session < self.tally.sessions || !self.watch.out.contains(&delivery.ticket) {
+            note!(self, "report again {delivery:?}");
+            self.settle(delivery, false);
+        }
+    }
+
+    fn settle(&mut self, delivery: Delivery, is_awaited: bool) {
         let before = self.session.counters().stale_reports;
         self.session.settle(delivery, self.now);
         let is_stale = self.session.counters().stale_reports > before;
