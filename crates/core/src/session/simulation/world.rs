@@ -459,10 +459,10 @@ fn random_settings(random: &mut Random) -> Settings {
         feedback: feedback::Settings {
             checkpoint_interval: millis(&[10, 200, 1000]),
             checkpoint_events: 5,
-            idle_interval: millis(&[50, 5000]),
+            idle_interval: millis(&[50, 2000]),
             idle_bytes: 1 << 20,
-            idle_age: millis(&[1000, 15_000]),
-            status_interval: millis(&[100, 1000, 10_000]),
+            idle_age: millis(&[1000, 3000]),
+            status_interval: millis(&[200, 1000, 10_000]),
             retry_initial: millis(&[10, 100]),
             retry_ceiling: millis(&[100, 30_000]),
         },
