@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS walpost.checkpoint (
     position          pg_lsn      NOT NULL,
     -- When the last settled transaction committed.
     commit_time       timestamptz,
-    -- Rises with each start of the relay; a writer with a lower one is fenced.
+    -- Rises with each start of the relay; a writer with another one is fenced.
     epoch             bigint      NOT NULL,
     updated_at        timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50); -- Updated every second: room for updates that touch no index.

@@ -24,12 +24,15 @@ SELECT format_version, system_identifier::text AS system_identifier, timeline, d
 FROM walpost.checkpoint WHERE relay = $1";
 
 /// The order of the columns is that of `Written::parameters`.
+///
+/// The first epoch is the time in seconds: when the row was forgotten, the next claim must not meet the epoch of a relay that
+/// still runs.
 macro_rules! upsert {
     ($position:literal) => {
         concat!(
             "INSERT INTO walpost.checkpoint AS stored (relay, format_version, system_identifier, timeline, database, slot,",
             " position, commit_time, epoch, updated_at)",
-            " VALUES ($1, $2, $3::text::numeric, $4, $5, $6, $7, $8, 1, now())",
+            " VALUES ($1, $2, $3::text::numeric, $4, $5, $6, $7, $8, extract(epoch FROM now())::bigint, now())",
             " ON CONFLICT (relay) DO UPDATE SET format_version = excluded.format_version,",
             " system_identifier = excluded.system_identifier, timeline = excluded.timeline, database = excluded.database,",
             " slot = excluded.slot, position = ",
