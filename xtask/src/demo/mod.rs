@@ -8,6 +8,8 @@ mod relay;
 mod shop;
 mod witness;
 
+use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -38,7 +40,7 @@ pub(crate) fn run(broker: Broker) -> Result<()> {
     let stage = Stage::set(broker)?;
     let outcome = stage.play();
     if outcome.is_err() && interrupt::check().is_ok() {
-        say!("\nThe end of the relay's log:\n{}", stage.relay_log());
+        stage.show_logs();
     }
     outcome?;
     drop(stage);
@@ -134,6 +136,7 @@ impl Stage {
         for print in ["partition", "key", "headers", "value"] {
             consume.args(["--formatter-property", &format!("print.{print}=true")]);
         }
+        consume.stderr(File::create(self.consumer_log()).context("cannot write the consumer's log")?);
         Witness::of(consume, None).map(Some)
     }
 
@@ -146,14 +149,21 @@ impl Stage {
         });
         interrupt::check()?;
         ensure!(!died, "the relay ended by itself");
-        waited?;
-        Ok(())
+        let lacking = || consumer.unwrap_or(relay.witness()).lacks(shop.committed()).join(", ");
+        waited.with_context(|| format!("{} committed, but did not arrive", lacking())).map(drop)
     }
 
-    fn relay_log(&self) -> String {
-        let log = std::fs::read_to_string(relay::log(&self.scratch)).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
+    fn show_logs(&self) {
+        for (whose, path) in [("relay", relay::log(&self.scratch)), ("consumer", self.consumer_log())] {
+            let Ok(log) = fs::read_to_string(path) else { continue };
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
+            say!("\nThe end of the {whose}'s log:\n{}\n", last.join("\n"));
+        }
+    }
+
+    fn consumer_log(&self) -> PathBuf {
+        self.scratch.path().join("consumer.log")
     }
 }
 
