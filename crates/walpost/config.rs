@@ -72,7 +72,7 @@ pub fn parse(text: &str, is_public: bool, around: &dyn Surroundings) -> Result<L
     if is_public {
         warn_of_secrets(&file, &mut findings);
     }
-    let settings = settings::from_file(file, around, &mut findings);
+    let settings = settings::from_file(&file, around, &mut findings);
     let has_faults = findings.has_faults();
     let (faults, warnings) = findings.into_sorted();
     match settings {

@@ -92,8 +92,8 @@ macro_rules! section {
 section! {
     /// In TOML whatever stands behind a header belongs to it, so these come first in the file.
     "" Relay {
-        /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name`. Letters, digits, `.`, `_` and
-        /// `-`, at most 63. Default: the name of the slot.
+        /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name` unless `url` or
+        /// `PGAPPNAME` says another. Letters, digits, `.`, `_` and `-`, at most 63. Default: the name of the slot.
         name: Option<Text> = None, "\"orders\"" | "\"invoices\"";
     }
 }
@@ -221,7 +221,7 @@ section! {
     /// How long the relay waits before it tries again what failed. The wait doubles from try to try, with jitter, and there is no last try.
     "[retry]" Retry {
         /// The wait before the first new try.
-        initial_ms: Millis = Millis(200), "1000" | "200";
+        initial_ms: Millis = Millis(100), "1000" | "100";
         /// No wait is longer than this.
         max_ms: Millis = Millis(30_000), "60000" | "30000";
     }

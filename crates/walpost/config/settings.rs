@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walpost_core::outbox::TableName;
+use walpost_core::{feedback, session};
+use walpost_postgres::{ConnectionSettings, SlotName};
 
 pub(super) use conversion::{from_file, password_of};
-pub use edges::{Connection, KafkaSettings, RouterOptions};
+pub use edges::{KafkaSettings, RouterOptions};
 
 pub use super::raw::LogFormat;
 
@@ -84,13 +86,44 @@ impl Settings {
     pub fn log(&self) -> &Log {
         &self.log
     }
+
+    /// What a session has to know of all this.
+    #[must_use]
+    pub fn session(&self) -> session::Settings {
+        let silence_timeout = self.source.wal_sender_timeout;
+        session::Settings {
+            max_records: self.limits.in_flight_records,
+            max_bytes: self.limits.in_flight_bytes,
+            feedback: feedback::Settings {
+                checkpoint_interval: self.checkpoint.interval,
+                checkpoint_events: self.checkpoint.events,
+                idle_interval: self.checkpoint.idle.interval,
+                idle_bytes: self.checkpoint.idle.bytes,
+                idle_age: self.checkpoint.idle.max_age,
+                status_interval: MAX_STATUS_INTERVAL.min(silence_timeout / STATUSES_PER_SILENCE),
+                retry_initial: self.retry.initial,
+                retry_ceiling: self.retry.max,
+            },
+            retry_initial: self.retry.initial,
+            retry_ceiling: self.retry.max,
+            silence_timeout,
+            drain_timeout: self.stop_timeout,
+            stop_at: None,
+        }
+    }
 }
+
+/// The longest time in which the server hears nothing from us.
+const MAX_STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many status updates have to be lost in a row before the server takes us for dead.
+const STATUSES_PER_SILENCE: u32 = 4;
 
 /// The database and what it keeps for us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    connection: Connection,
-    slot: String,
+    connection: ConnectionSettings,
+    slot: SlotName,
     publications: Vec<String>,
     may_create: bool,
     wal_sender_timeout: Duration,
@@ -99,13 +132,13 @@ pub struct Source {
 impl Source {
     /// How PostgreSQL is reached.
     #[must_use]
-    pub fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &ConnectionSettings {
         &self.connection
     }
 
-    /// The slot: `[a-z0-9_]{1,63}`.
+    /// The slot.
     #[must_use]
-    pub fn slot(&self) -> &str {
+    pub fn slot(&self) -> &SlotName {
         &self.slot
     }
 

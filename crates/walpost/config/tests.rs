@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use walpost_postgres::connection::TlsMode;
+
 use super::fake::Fake;
 use super::raw::{self, Key, Section};
 use super::settings::{LogFormat, Sink, Store};
@@ -32,7 +34,7 @@ fn with(source: &str, sections: &str) -> String {
 fn the_least_configuration_has_good_defaults() {
     let Loaded { settings, warnings } = parse_fake(LEAST).unwrap();
     assert_eq!(warnings, []);
-    assert_eq!((settings.name(), settings.source().slot()), ("walpost", "walpost"));
+    assert_eq!((settings.name(), settings.source().slot().as_str()), ("walpost", "walpost"));
     assert_eq!(settings.source().publications(), ["walpost"]);
     assert!(!settings.source().may_create());
     assert_eq!(settings.source().wal_sender_timeout(), Duration::from_secs(30));
@@ -51,7 +53,7 @@ fn the_least_configuration_has_good_defaults() {
     assert_eq!((settings.limits().in_flight_records(), settings.limits().in_flight_bytes()), (10_000, 16 << 20));
     assert_eq!(
         (settings.retry().initial(), settings.retry().max()),
-        (Duration::from_millis(200), Duration::from_secs(30))
+        (Duration::from_millis(100), Duration::from_secs(30))
     );
     assert_eq!(settings.stop_timeout(), Duration::from_secs(8));
     assert_eq!((settings.log().format(), settings.log().filter()), (LogFormat::Text, "info"));
@@ -127,8 +129,8 @@ format = "xml"
 "#;
     let expected = [
         "2:1: colour: there is no such key",
-        "4:1: source.url: this is no URL of PostgreSQL",
-        "5:1: source.slot: \"My-Slot\" cannot be the name of a slot",
+        "4:1: source.url: the URL does not start with postgres://",
+        "5:1: source.slot: \"My-Slot\" cannot name a replication slot",
         "6:1: source.publication: the list is empty",
         "7:11: source.sslmode: \"verify_full\" is none of disable, prefer, require, verify-ca, verify-full; did you mean \"verify-full\"?",
         "8:1: source.wal_sender_timeout_ms: 10 is out of range",
@@ -187,7 +189,7 @@ fn a_fault_says_what_is_wrong_and_what_to_write() {
             "sink.kafka: expected the section [sink.kafka], found a number",
         ),
         // Names.
-        (with("slot = \"\"", ""), "source.slot: \"\" cannot be the name of a slot"),
+        (with("slot = \"\"", ""), "source.slot: \"\" cannot name a replication slot"),
         (with(&format!("slot = \"{long}\""), ""), "source.slot: \"ssss"),
         (with("slot = \"größe\"", ""), "source.slot: \"größe\" cannot"),
         (format!("name = \"a b\"\n{LEAST}"), "1:1: name: \"a b\" cannot be a relay's name"),
@@ -237,7 +239,11 @@ fn what_a_url_says_is_not_said_again_by_a_key() {
     let cases = [
         ("postgres://u:pw@h/d", "password_file = \"/pw\"", "source.password_file: source.url holds a password too"),
         ("postgres://u@h/d?password=x", "password_file = \"/pw\"", "source.url says `password` too"),
-        ("postgres://u@h/d?a=b&sslmode=require", "sslmode = \"require\"", "source.url says `sslmode` too"),
+        (
+            "postgres://u@h/d?application_name=b&sslmode=require",
+            "sslmode = \"require\"",
+            "source.url says `sslmode` too",
+        ),
         ("postgres://u@h/d?connect_timeout=3", "connect_timeout_ms = 3", "source.url says `connect_timeout` too"),
         ("postgres://u@h/d?sslrootcert=/ca", "sslrootcert = \"/ca\"", "source.url says `sslrootcert` too"),
     ];
@@ -254,10 +260,10 @@ fn what_is_faulty_is_not_called_missing_too() {
     let cases = [
         "[source]\nurl = 3\n[[outbox]]\ntable = \"public.outbox\"\n".to_owned(),
         "[source]\nurl = \"${NONE}\"\n[[outbox]]\ntable = \"public.outbox\"\n".to_owned(),
-        "[source]\nurl = \"postgres://h/d\"\n[[outbox]]\ntable = 3\n".to_owned(),
+        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = 3\n".to_owned(),
         with("", "[checkpoint]\nstore = \"file\"\npath = 3"),
         with("slot = \"A\"", ""),
-        "[source]\nurl = \"postgres://h/d\"\n[[outbox]]\ntable = \"public.outbox\"\nrouter = 3\n".to_owned(),
+        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\nrouter = 3\n".to_owned(),
     ];
     for text in cases {
         assert_eq!(faults(&text).lines().count(), 1, "{text}{}", faults(&text));
@@ -267,11 +273,57 @@ fn what_is_faulty_is_not_called_missing_too() {
 #[test]
 fn the_database_may_come_from_libpqs_variables_alone() {
     let text = "[[outbox]]\ntable = \"public.outbox\"\n";
-    let around = Fake::default().with_variable("PGHOST", "db1");
+    let around = Fake::default().with_variable("PGHOST", "db1").with_variable("PGUSER", "u");
     let settings = parse(text, false, &around).unwrap().settings;
-    let elsewhere = parse(text, false, &Fake::default().with_variable("PGHOST", "db2")).unwrap().settings;
+    let elsewhere = parse(text, false, &around.clone().with_variable("PGHOST", "db2")).unwrap().settings;
     assert_ne!(settings, elsewhere);
     assert!(parse(text, false, &Fake::default().with_variable("PGUSER", "u")).is_err());
+}
+
+#[test]
+fn a_connection_takes_each_part_from_where_it_is_said_first() {
+    let around = Fake::default()
+        .with_variable("PGPASSWORD", "env")
+        .with_variable("PGSSLMODE", "disable")
+        .with_variable("PGCONNECT_TIMEOUT", "7")
+        .with_file("/pw", "file\n");
+    let connection = |source: &str| {
+        let text = format!("name = \"orders\"\n[source]\n{source}\n[[outbox]]\ntable = \"public.outbox\"\n");
+        parse(&text, false, &around).unwrap().settings.source().connection().clone()
+    };
+    let plain = connection("url = \"postgres://u@h/d\"");
+    assert_eq!(plain.application_name(), "orders");
+    assert_eq!((plain.tls().mode, plain.connect_timeout()), (TlsMode::Disable, Duration::from_secs(7)));
+    assert_eq!(plain, connection("url = \"postgres://u:env@h/d\""));
+    assert_eq!(
+        connection("url = \"postgres://u@h/d\"\npassword_file = \"/pw\""),
+        connection("url = \"postgres://u:file@h/d\"")
+    );
+    let keyed = connection("url = \"postgres://u@h/d\"\nsslmode = \"verify-full\"\nconnect_timeout_ms = 1500");
+    assert_eq!((keyed.tls().mode, keyed.connect_timeout()), (TlsMode::VerifyFull, Duration::from_millis(1500)));
+    let url = connection("url = \"postgres://u@h/d?sslmode=require&connect_timeout=2&application_name=x\"");
+    assert_eq!((url.tls().mode, url.connect_timeout()), (TlsMode::Require, Duration::from_secs(2)));
+    assert_eq!(url.application_name(), "x");
+}
+
+#[test]
+fn a_session_is_told_what_the_file_says() {
+    let text = with(
+        "wal_sender_timeout_ms = 2000",
+        "[limits]\nin_flight_records = 3\nin_flight_bytes = 4\n[retry]\ninitial_ms = 5\nmax_ms = 6\n[stop]\ntimeout_ms = 7\n\
+         [checkpoint]\ninterval_ms = 8\nevents = 9\nidle_interval_ms = 10\nidle_bytes = 11\nidle_max_age_ms = 12",
+    );
+    let session = parse_fake(&text).unwrap().settings.session();
+    assert_eq!((session.max_records, session.max_bytes), (3, 4));
+    let millis = |duration: Duration| duration.as_millis();
+    assert_eq!((millis(session.retry_initial), millis(session.retry_ceiling)), (5, 6));
+    assert_eq!((millis(session.drain_timeout), millis(session.silence_timeout)), (7, 2000));
+    let feedback = session.feedback;
+    assert_eq!((millis(feedback.checkpoint_interval), feedback.checkpoint_events), (8, 9));
+    assert_eq!((millis(feedback.idle_interval), feedback.idle_bytes, millis(feedback.idle_age)), (10, 11, 12));
+    assert_eq!((millis(feedback.retry_initial), millis(feedback.retry_ceiling)), (5, 6));
+    assert_eq!(millis(feedback.status_interval), 500, "several status updates may be lost before the server gives up");
+    assert_eq!(millis(parse_fake(LEAST).unwrap().settings.session().feedback.status_interval), 1000);
 }
 
 #[test]
@@ -304,7 +356,7 @@ fn references_are_replaced_everywhere_but_in_the_router() {
         in_flight_records = "${RECORDS}"
     "#;
     let settings = parse(text, false, &around).unwrap().settings;
-    assert_eq!(settings.source().slot(), "orders");
+    assert_eq!(settings.source().slot().as_str(), "orders");
     assert!(settings.source().may_create());
     assert_eq!(settings.outboxes()[0].table().to_string(), "app.outbox");
     assert_eq!(settings.checkpoint().store(), &Store::Slot);
@@ -401,7 +453,7 @@ fn a_password_that_everybody_can_read_is_worth_a_warning() {
 
 #[test]
 fn a_table_without_a_schema_is_taken_from_public_and_said_so() {
-    let loaded = parse_fake("[source]\nurl = \"postgres://h/d\"\n[[outbox]]\ntable = \"Orders\"\n").unwrap();
+    let loaded = parse_fake("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"Orders\"\n").unwrap();
     assert_eq!(loaded.settings.outboxes()[0].table().to_string(), "public.orders");
     assert_eq!(loaded.warnings.len(), 1);
     assert_eq!(

@@ -1,34 +1,10 @@
 //! The three parts that others judge: the connection (`walpost-postgres`), the router's options (`walpost-core`) and the producer's
 //! properties (`walpost-kafka`). Each has one function here, which takes what was typed and gives settings or sentences.
 
-use std::time::Duration;
+use walpost_postgres::ConnectionSettings;
 
 use crate::config::secret::Secret;
-
-/// What libpq's variables are asked for.
-const VARIABLES: [&str; 13] = [
-    "PGHOST",
-    "PGPORT",
-    "PGDATABASE",
-    "PGUSER",
-    "PGPASSWORD",
-    "PGPASSFILE",
-    "PGCONNECT_TIMEOUT",
-    "PGAPPNAME",
-    "PGOPTIONS",
-    "PGSSLMODE",
-    "PGSSLROOTCERT",
-    "PGSSLCERT",
-    "PGSSLKEY",
-];
-
-/// How PostgreSQL is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connection {
-    url: Secret,
-    variables: Vec<(&'static str, Secret)>,
-    connect_timeout: Option<Duration>,
-}
+use crate::journal;
 
 /// The options of an outbox's router, by Debezium's names.
 pub type RouterOptions = Vec<(String, String)>;
@@ -45,24 +21,20 @@ pub(super) struct Sentence {
     pub(super) reason: String,
 }
 
-pub(super) fn connection(
-    url: &str,
-    connect_timeout: Option<Duration>,
-    lookup: impl Fn(&str) -> Option<String>,
-) -> Judgement<Connection> {
-    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-        let reason = "this is no URL of PostgreSQL; write postgres://user@host:port/database".to_owned();
-        return Err(vec![Sentence { key: None, reason }]);
+/// Judges the URL and libpq's variables.
+pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> Judgement<ConnectionSettings> {
+    match ConnectionSettings::from_url(url, lookup) {
+        Ok(connection) => Ok((connection, Vec::new())),
+        Err(error) => Err(vec![Sentence { key: None, reason: journal::chain(&error) }]),
     }
-    let variables =
-        VARIABLES.into_iter().filter_map(|name| lookup(name).map(|value| (name, Secret::new(value)))).collect();
-    Ok((Connection { url: Secret::new(url), variables, connect_timeout }, Vec::new()))
 }
 
+/// Judges the options of a router.
 pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<RouterOptions> {
     Ok((pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(), Vec::new()))
 }
 
+/// Judges the properties of a producer.
 pub(super) fn kafka<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<KafkaSettings> {
     let properties: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect();
     if !properties.iter().any(|(name, _)| name == "bootstrap.servers") {
