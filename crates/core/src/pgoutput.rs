@@ -1,25 +1,29 @@
 //! The messages of PostgreSQL's `pgoutput` plugin, protocol version 1.
 //!
-//! Why it exists: every byte that becomes a record passes through here, so this is where the server's bytes are checked, once,
-//! and where the hot path runs: one pass over a message, nothing copied, nothing allocated for a row of up to sixteen columns.
+//! Why it exists: every byte that becomes a record passes through here, so this is where the server's bytes are
+//! checked, once, and where the hot path runs: one pass over a message, nothing copied, nothing allocated for a row of
+//! up to sixteen columns.
 //!
-//! What it refuses ([`ParseError`]): whatever is not exactly one message. Lengths and counts are believed only as far as there
-//! are bytes for them, so that a short message that announces thirty thousand columns costs nothing. What it does not do: give
-//! meaning to values (that is [`value`](crate::value)), remember relations (that is the catalogue), or count what it does not know
-//! (that is the session; see [`Message::Unknown`]).
+//! What it refuses ([`ParseError`]): whatever is not exactly one message. Lengths and counts are believed only as far
+//! as there are bytes for them, so that a short message that announces thirty thousand columns costs nothing. What it
+//! does not do: give meaning to values (that is [`value`](crate::value)), remember relations (that is the catalogue),
+//! or count what it does not know (that is the session; see [`Message::Unknown`]).
 //!
 //! # Sources
 //!
-//! - "Logical Replication Message Formats" in PostgreSQL's manual has the layout of every message. Protocol 1 has neither the
-//!   transaction ids that version 2 puts into the messages of a streamed transaction, nor its tags (`S`, `E`, `c`, `A`), nor those of
-//!   two-phase commit (`b`, `P`, `K`, `r`, `p`): they are [`Message::Unknown`].
-//! - `src/backend/replication/logical/proto.c` has what the manual leaves out: the schema `pg_catalog` is sent as an empty name
-//!   (`logicalrep_write_namespace`); a domain is announced under its own OID with the name of its *base* type
-//!   (`logicalrep_write_typ`); the columns that are not part of the key in an old key are nulls (`logicalrep_write_tuple`).
-//! - `src/backend/replication/pgoutput/pgoutput.c`: a relation, and before it the types of its columns that are not built in, comes
-//!   before the first row that needs it, and again after an invalidation; `M` comes only where the option `messages` asks for it,
-//!   `O` only before the changes of a transaction that has an origin. Since PostgreSQL 15 a transaction without a published
-//!   change is not sent at all; PostgreSQL 14 sends its `B` and `C`.
+//! - "Logical Replication Message Formats" in PostgreSQL's manual has the layout of every message. Protocol 1 has
+//!   neither the transaction ids that version 2 puts into the messages of a streamed transaction, nor its tags (`S`,
+//!   `E`, `c`, `A`), nor those of two-phase commit (`b`, `P`, `K`, `r`, `p`): they are [`Message::Unknown`].
+//! - `src/backend/replication/logical/proto.c` has what the manual leaves out: the schema `pg_catalog` is sent as an
+//!   empty name (`logicalrep_write_namespace`); a domain is announced under its own OID with the name of its *base*
+//!   type (`logicalrep_write_typ`).
+//! - `src/backend/replication/pgoutput/pgoutput.c`: a relation, and before it the types of its columns that are not
+//!   built in, comes before the first row that needs it, and again after an invalidation. Where a publication has
+//!   `publish_via_partition_root`, the root is announced and then the leaf too, but rows come under the root. `M` comes
+//!   only where the option `messages` asks for it, `O` only at the head of a transaction that has an origin. Since
+//!   PostgreSQL 15 a transaction without a published change is not sent at all; PostgreSQL 14 sends its `B` and `C`.
+//! - `src/backend/access/heap/heapam.c` (`ExtractReplicaIdentity`): in an old key, the columns that are not part of it
+//!   are nulls.
 //!
 //! The frames in `tests/golden` were recorded from servers of every major version since 14 and hold all this.
 
@@ -74,7 +78,7 @@ pub enum Message<'a> {
 pub struct Begin {
     /// The LSN of the commit record: the identity of the transaction.
     pub final_lsn: Lsn,
-    /// When it committed, by the server's clock.
+    /// When it committed, by the server's clock; by the origin's where the transaction was replicated from one.
     pub commit_time: Timestamp,
     /// The transaction id, without its epoch.
     pub xid: u32,
@@ -232,7 +236,8 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The bytes of the value as a slice of the frame that it was parsed from, which stays alive for as long as the slice does.
+    /// The bytes of the value as a slice of the frame that it was parsed from, which stays alive for as long as the
+    /// slice does.
     ///
     /// Bytes that lie outside of `frame` are copied, so a cell of another frame gives the right value too, only slower.
     #[must_use]

@@ -18,6 +18,8 @@
 
 mod inbound;
 mod outbound;
+#[cfg(test)]
+mod simulation;
 
 use std::time::Duration;
 
@@ -275,13 +277,16 @@ impl Session {
         self.end(Cause::Stopped, now);
     }
 
-    /// What to do next; `None` until the next input or [`deadline`](Self::deadline).
+    /// What to do next; `None` until the next input or [`deadline`](Self::deadline), and for ever after [`Action::End`].
     pub fn poll(&mut self, now: Moment) -> Option<Action<'_>> {
+        if matches!(self.phase, Phase::Ended) {
+            return None;
+        }
         self.watch_silence(now);
         if let Some(notice) = self.inbound.take_notice() {
             return Some(Action::Notice(notice));
         }
-        if self.outbound.take_reset() {
+        if self.outbound.take_reset(now) {
             return Some(Action::ResetSink);
         }
         if let Some(ticket) = self.outbound.next_publication(now) {
@@ -292,7 +297,7 @@ impl Session {
         if let Some(progress) = self.feedback.poll_checkpoint(watermark, is_last, now) {
             return Some(Action::Checkpoint(progress));
         }
-        if let Some(status) = self.feedback.poll_status(is_last, now) {
+        if let Some(status) = self.feedback.poll_status(now) {
             self.check();
             return Some(Action::Confirm(status));
         }

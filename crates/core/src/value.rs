@@ -1,18 +1,19 @@
 //! What a column's value is, and how to read it from the text that the server sent.
 //!
-//! Why it exists: a payload passes byte for byte and needs no reading, but a timestamp, a partition, a key or a header may have
-//! to become a number, a truth or raw bytes. Each reader takes exactly the forms that the server writes under the settings of the
-//! replication session (`DateStyle=ISO`, `TimeZone=UTC`, either `bytea_output`) and refuses everything else: a value that is
-//! read loosely is a value that is altered.
+//! Why it exists: a payload passes byte for byte and needs no reading, but a timestamp, a partition, a key or a header
+//! may have to become a number, a truth or raw bytes. Each reader takes exactly the forms that the server writes under
+//! the settings of the replication session (`DateStyle=ISO`, `TimeZone=UTC`, either `bytea_output`) and refuses
+//! everything else: a value that is read loosely is a value that is altered.
 //!
 //! What it refuses to do: round, wrap, guess a format, or tell in an error what the value was.
 //!
 //! # Sources
 //!
 //! - The OIDs are those of `src/include/catalog/pg_type.dat`; the built-in ones never change.
-//! - `bool.c`, `int.c` and `int8.c` (`boolout`, `int4out`, `int8out`) write `t` or `f`, and digits with at most a minus before them.
-//! - "Binary Data Types" in the manual and `varlena.c` (`byteaout`) have the two forms of bytea. They cannot be mistaken for each
-//!   other: the escape form doubles every backslash, so it never begins with `\x`.
+//! - `bool.c`, `int.c` and `int8.c` (`boolout`, `int4out`, `int8out`) write `t` or `f`, and digits with at most a minus
+//!   before them.
+//! - "Binary Data Types" in the manual, and `byteaout`, have the two forms of bytea. They cannot be
+//!   mistaken for each other: the escape form doubles every backslash, so it never begins with `\x`.
 //!
 //! Those of the timestamps stand with their readers.
 
@@ -81,7 +82,8 @@ pub enum Kind {
     Timestamp,
     /// `timestamp with time zone`
     Timestamptz,
-    /// Any other type, by its OID. Those of extensions (citext, hstore, …), domains and enums differ from database to database.
+    /// Any other type, by its OID. Those of extensions (citext, hstore, …), domains and enums differ from database to
+    /// database.
     Other(u32),
 }
 

@@ -4,10 +4,18 @@
 
 use std::fmt;
 
+use walpost_core::outbox::TableName;
+
 /// A name as an SQL identifier, always quoted.
 #[must_use]
 pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A table as SQL has to name it, always quoted.
+#[must_use]
+pub fn quote_table(name: &TableName) -> String {
+    format!("{}.{}", quote_identifier(&name.schema), quote_identifier(&name.table))
 }
 
 /// A text as an SQL literal that means the same under any setting of `standard_conforming_strings`.

@@ -12,6 +12,7 @@ pub mod error;
 pub mod identifier;
 pub mod inspect;
 pub mod preflight;
+pub mod replication;
 pub mod setup;
 pub mod sql;
 pub mod stream;

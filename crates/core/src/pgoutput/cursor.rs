@@ -1,6 +1,7 @@
 //! Takes a message apart from the front, and knows where it is when that fails.
 //!
-//! Nothing here indexes or slices by a number that came from outside: each step takes what is there or says what is missing.
+//! Nothing here indexes or slices by a number that came from outside: each step takes what is there or says what is
+//! missing.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,5 @@
-//! Why bytes are not a message: which message, where in it, and what should have stood there. Never the bytes themselves.
+//! Why bytes are not a message: which message, where in it, and what should have stood there. Never the bytes
+//! themselves.
 
 use std::fmt;
 

@@ -18,6 +18,9 @@ const LEAST_RELATION: usize = 4;
 impl<'a> Message<'a> {
     /// Reads one message, which is all of `data`.
     ///
+    /// A message is some eight hundred bytes and keeps its cells in itself. Match it by reference: moving it out of the
+    /// result costs about as much as parsing it did.
+    ///
     /// # Errors
     /// [`ParseError`], when `data` is not exactly one message. A tag that protocol 1 does not know is no error:
     /// [`Message::Unknown`].
@@ -27,7 +30,7 @@ impl<'a> Message<'a> {
         let Some(kind) = Kind::of_tag(tag) else { return Ok(Self::Unknown(tag)) };
         let mut cursor = Cursor::behind_tag(kind, rest);
         let message = match kind {
-            Kind::Insert => Self::Insert(insert(&mut cursor)?),
+            Kind::Insert => return insert(cursor),
             Kind::Begin => Self::Begin(begin(&mut cursor)?),
             Kind::Commit => Self::Commit(commit(&mut cursor)?),
             Kind::Origin => Self::Origin(origin(&mut cursor)?),
@@ -98,14 +101,19 @@ fn type_name<'a>(cursor: &mut Cursor<'a>) -> Result<Type<'a>, ParseError> {
     })
 }
 
+/// The one that is worth a way of its own, from the cells straight into the message.
 #[inline]
-fn insert<'a>(cursor: &mut Cursor<'a>) -> Result<Insert<'a>, ParseError> {
+fn insert<'a>(mut cursor: Cursor<'a>) -> Result<Message<'a>, ParseError> {
     const EXPECTED: &str = "new row ('N')";
     let relation = cursor.u32("relation's OID")?;
     match cursor.u8(EXPECTED)? {
-        b'N' => Ok(Insert { relation, new: tuple(cursor)? }),
-        other => Err(cursor.unexpected(other, EXPECTED)),
+        b'N' => {}
+        other => return Err(cursor.unexpected(other, EXPECTED)),
     }
+    let mut new = Tuple { cells: SmallVec::new() };
+    fill(&mut new, &mut cursor)?;
+    cursor.finish()?;
+    Ok(Message::Insert(Insert { relation, new }))
 }
 
 fn update<'a>(cursor: &mut Cursor<'a>) -> Result<Update<'a>, ParseError> {
@@ -135,7 +143,8 @@ fn delete<'a>(cursor: &mut Cursor<'a>) -> Result<Delete<'a>, ParseError> {
     Ok(Delete { relation, old })
 }
 
-/// The options stand between the count and what it counts, so the count is checked against one byte too many; the loop finds out.
+/// The options stand between the count and what it counts, so the count is checked against one byte too many; the loop
+/// finds out.
 fn truncate(cursor: &mut Cursor<'_>) -> Result<Truncate, ParseError> {
     let count = cursor.count32("number of relations", LEAST_RELATION)?;
     let options = cursor.u8("options")?;
@@ -157,12 +166,19 @@ fn logical<'a>(cursor: &mut Cursor<'a>) -> Result<LogicalMessage<'a>, ParseError
 
 #[inline]
 fn tuple<'a>(cursor: &mut Cursor<'a>) -> Result<Tuple<'a>, ParseError> {
+    let mut tuple = Tuple { cells: SmallVec::new() };
+    fill(&mut tuple, cursor)?;
+    Ok(tuple)
+}
+
+/// Reads a row's cells where they are to stay.
+fn fill<'a>(tuple: &mut Tuple<'a>, cursor: &mut Cursor<'a>) -> Result<(), ParseError> {
     let count = cursor.count16("number of columns", LEAST_CELL)?;
-    let mut cells = SmallVec::with_capacity(count);
+    tuple.cells.reserve_exact(count);
     for _ in 0..count {
-        cells.push(cell(cursor)?);
+        tuple.cells.push(cell(cursor)?);
     }
-    Ok(Tuple { cells })
+    Ok(())
 }
 
 #[inline]

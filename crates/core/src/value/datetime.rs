@@ -1,10 +1,11 @@
 //! Timestamps, from the ISO form in which the server writes them.
 //!
-//! "Date/Time Types" in the manual and `datetime.c` (`EncodeDateTime`, `EncodeTimezone`) have that form: a year of at least four digits,
-//! a fraction of at most six, the offset from UTC for the type with time zone (hours, and minutes and seconds where they are not
-//! zero; east is positive), and ` BC` last. There is no year 0, so 1 BC is the year 0 of the calendar. `timestamp.c`
-//! (`EncodeSpecialTimestamp`) writes the two infinities as words. PostgreSQL's years end at 294276, a few decades behind the
-//! last microsecond since 1970 that 64 bits can count: what lies between is out of range here.
+//! "Date/Time Types" in the manual and `datetime.c` (`EncodeDateTime`, `EncodeTimezone`) have that form: a year of at
+//! least four digits, a fraction of at most six, the offset from UTC for the type with time zone (hours, and minutes
+//! and seconds where they are not zero; east is positive), and ` BC` last. There is no year 0, so 1 BC is the year 0 of
+//! the calendar. `timestamp.c` (`EncodeSpecialTimestamp`) writes the two infinities as words. PostgreSQL's years end at
+//! 294276, a few decades behind the last microsecond since 1970 that 64 bits can count: what lies between is out of
+//! range here.
 
 use super::ValueError;
 
@@ -83,8 +84,9 @@ impl LocalTime {
         self.day <= last
     }
 
-    /// Days since 1970-01-01 in the Gregorian calendar, which PostgreSQL extends to all times. Years are taken to begin in March,
-    /// so that the leap day is the last one and the lengths of the months before it repeat every five (153 days).
+    /// Days since 1970-01-01 in the Gregorian calendar, which PostgreSQL extends to all times. Years are taken to begin
+    /// in March, so that the leap day is the last one and the lengths of the months before it repeat every five (153
+    /// days).
     const fn unix_days(&self) -> i64 {
         const DAYS_IN_400_YEARS: i64 = 146_097;
         const MARCH_OF_YEAR_0_TO_1970: i64 = 719_468;

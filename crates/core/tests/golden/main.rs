@@ -1,7 +1,8 @@
 //! Frames that real servers sent, one recording for each major version of PostgreSQL.
 //!
-//! `record.py` made them: `<major>.frames` holds the bytes under the SQL that caused them, `<major>.expected` says what they mean
-//! in the words of a second decoder. What a synthetic test cannot know stands here: what a server really sends, and when.
+//! `record.py` made them: `<major>.frames` holds the bytes under the SQL that caused them, `<major>.expected` says what
+//! they mean in the words of a second decoder. What a synthetic test cannot know stands here: what a server really
+//! sends, and when.
 
 #![cfg(test)]
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Records golden frames: starts a throw-away PostgreSQL, runs the scenarios below and writes down what its walsender sends.
+"""Records golden frames: runs the scenarios below on a throw-away PostgreSQL and writes down what its walsender sends.
 
     record.py --bin DIR --work DIR --out DIR
 
 `--bin` holds `initdb` and `postgres`, `--work` is an empty folder for the data, `--out` is where `<major>.frames` and
-`<major>.expected` go. PostgreSQL refuses to run as root, so run this as somebody else. It needs Python's standard library only.
+`<major>.expected` go. PostgreSQL refuses to run as root, so run this as somebody else. Python's standard library is
+all that it needs.
 
-`<major>.frames` has one frame a line, as the hexadecimal digits of what one CopyData carried, under the SQL that made it.
-`<major>.expected` has the same frames in words, written by the decoder at the end of this file, which knows nothing of walpost's:
-two decoders that were written apart have to agree.
+`<major>.frames` has one frame a line, as the hexadecimal digits of what one CopyData carried, under the SQL that made
+it. `<major>.expected` has the same frames in words, written by the decoder at the end of this file, which knows nothing
+of walpost's: two decoders that were written apart have to agree.
 """
 
 import argparse
@@ -47,8 +48,8 @@ CREATE TABLE changing (id integer, note text);
 CREATE TABLE unpublished (id integer);
 CREATE TABLE secrets (id integer PRIMARY KEY, hidden text, shown text);
 CREATE TABLE doubled (id integer PRIMARY KEY, twice integer GENERATED ALWAYS AS (id * 2) STORED);
-CREATE PUBLICATION everything FOR TABLE outbox, "Order.Schema"."Out Box", feelings, whole, by_index, orders, lines, kinds, wide,
-    events, changing, doubled WITH (publish_via_partition_root = true);
+CREATE PUBLICATION everything FOR TABLE outbox, "Order.Schema"."Out Box", feelings, whole, by_index, orders, lines,
+    kinds, wide, events, changing, doubled WITH (publish_via_partition_root = true);
 CREATE PUBLICATION inserts FOR TABLE outbox WITH (publish = 'insert');
 SELECT pg_replication_origin_create('elsewhere')
 """
@@ -80,71 +81,133 @@ INSERT INTO kinds (m, n, o) VALUES ('', 'infinity', '-infinity')
 """
 
 SCENARIOS = [
-    Scenario("one row", "BEGIN; INSERT INTO outbox VALUES (1, 'order', '7', '{\"total\": 1}'); COMMIT"),
+    Scenario(
+        "one row",
+        """BEGIN;
+        INSERT INTO outbox VALUES (1, 'order', '7', '{"total": 1}');
+        COMMIT""",
+    ),
     Scenario(
         "rows of several tables, and the relation of each once",
-        "BEGIN; INSERT INTO outbox VALUES (2, 'order', '7', 'a'), (3, 'order', '8', 'b'); INSERT INTO whole VALUES (1, 'x');"
-        "INSERT INTO outbox VALUES (4, 'order', '7', 'c'); COMMIT; INSERT INTO outbox VALUES (5, 'order', '9', 'd')",
+        """BEGIN;
+        INSERT INTO outbox VALUES (2, 'order', '7', 'a'), (3, 'order', '8', 'b');
+        INSERT INTO whole VALUES (1, 'x');
+        INSERT INTO outbox VALUES (4, 'order', '7', 'c');
+        COMMIT;
+        INSERT INTO outbox VALUES (5, 'order', '9', 'd')""",
     ),
-    Scenario("nulls and empty strings", "INSERT INTO outbox VALUES (6, '', NULL, ''), (7, E'tab\\tand é', '', NULL)"),
-    Scenario("a value that is stored out of line", "INSERT INTO outbox VALUES (8, 'big', '1', repeat('0123456789abcdef', 150))"),
+    Scenario(
+        "nulls and empty strings",
+        r"INSERT INTO outbox VALUES (6, '', NULL, ''), (7, E'tab\tand é', '', NULL)",
+    ),
+    Scenario(
+        "a value that is stored out of line",
+        "INSERT INTO outbox VALUES (8, 'big', '1', repeat('0123456789abcdef', 150))",
+    ),
     Scenario(
         "what is rolled back is not sent, whole or in part",
-        "BEGIN; INSERT INTO outbox VALUES (20, 'lost', '1', 'x'); ROLLBACK; BEGIN; INSERT INTO outbox VALUES (21, 'kept', '1', 'x');"
-        "SAVEPOINT s; INSERT INTO outbox VALUES (22, 'lost', '1', 'x'); ROLLBACK TO s; INSERT INTO outbox VALUES (23, 'kept', '1', 'x');"
-        "COMMIT",
+        """BEGIN;
+        INSERT INTO outbox VALUES (20, 'lost', '1', 'x');
+        ROLLBACK;
+        BEGIN;
+        INSERT INTO outbox VALUES (21, 'kept', '1', 'x');
+        SAVEPOINT s;
+        INSERT INTO outbox VALUES (22, 'lost', '1', 'x');
+        ROLLBACK TO s;
+        INSERT INTO outbox VALUES (23, 'kept', '1', 'x');
+        COMMIT""",
     ),
-    Scenario("quoted names", "INSERT INTO \"Order.Schema\".\"Out Box\" VALUES (1, 'a', 'ß')"),
+    Scenario("quoted names", """INSERT INTO "Order.Schema"."Out Box" VALUES (1, 'a', 'ß')"""),
     Scenario("an enum and a domain", "INSERT INTO feelings VALUES (1, 'happy', 'sun'), (2, NULL, NULL)"),
     Scenario(
         "updates",
-        "INSERT INTO by_index VALUES (1, 10, 'x'); INSERT INTO whole VALUES (2, NULL);"
-        "UPDATE outbox SET aggregateid = '2' WHERE id = 8; UPDATE outbox SET id = 9 WHERE id = 8;"
-        "UPDATE whole SET note = 'y' WHERE id = 2; UPDATE by_index SET note = 'y'; UPDATE by_index SET code = 11",
+        """INSERT INTO by_index VALUES (1, 10, 'x');
+        INSERT INTO whole VALUES (2, NULL);
+        UPDATE outbox SET aggregateid = '2' WHERE id = 8;
+        UPDATE outbox SET id = 9 WHERE id = 8;
+        UPDATE whole SET note = 'y' WHERE id = 2;
+        UPDATE by_index SET note = 'y';
+        UPDATE by_index SET code = 11""",
     ),
-    Scenario("deletes", "DELETE FROM outbox WHERE id = 9; DELETE FROM whole WHERE id = 2; DELETE FROM by_index"),
+    Scenario(
+        "deletes",
+        """DELETE FROM outbox WHERE id = 9;
+        DELETE FROM whole WHERE id = 2;
+        DELETE FROM by_index""",
+    ),
     Scenario(
         "truncation",
-        "INSERT INTO orders DEFAULT VALUES; TRUNCATE orders RESTART IDENTITY CASCADE; TRUNCATE whole; TRUNCATE outbox, wide",
+        """INSERT INTO orders DEFAULT VALUES;
+        TRUNCATE orders RESTART IDENTITY CASCADE;
+        TRUNCATE whole;
+        TRUNCATE outbox, wide""",
     ),
     Scenario(
         "an origin",
-        "SELECT pg_replication_origin_session_setup('elsewhere'); BEGIN;"
-        "SELECT pg_replication_origin_xact_setup('A/BCDEF', '2020-02-02 02:02:02+00'); INSERT INTO outbox VALUES (30, 'order', '1', 'x');"
-        "COMMIT; SELECT pg_replication_origin_session_reset()",
+        """SELECT pg_replication_origin_session_setup('elsewhere');
+        BEGIN;
+        SELECT pg_replication_origin_xact_setup('A/BCDEF', '2020-02-02 02:02:02+00');
+        INSERT INTO outbox VALUES (30, 'order', '1', 'x');
+        COMMIT;
+        SELECT pg_replication_origin_session_reset()""",
     ),
     Scenario(
         "logical messages",
-        "BEGIN; SELECT pg_logical_emit_message(true, 'walpost', 'with the transaction');"
-        "SELECT pg_logical_emit_message(false, 'walpost', 'at once'); SELECT pg_logical_emit_message(true, '', '\\x00ff'::bytea);"
-        "INSERT INTO outbox VALUES (40, 'order', '1', 'x'); COMMIT",
+        r"""BEGIN;
+        SELECT pg_logical_emit_message(true, 'walpost', 'with the transaction');
+        SELECT pg_logical_emit_message(false, 'walpost', 'at once');
+        SELECT pg_logical_emit_message(true, '', '\x00ff'::bytea);
+        INSERT INTO outbox VALUES (40, 'order', '1', 'x');
+        COMMIT""",
         options={"messages": "true"},
     ),
     Scenario("logical messages that nobody asked for", "SELECT pg_logical_emit_message(true, 'walpost', 'unheard')"),
     Scenario("values of many kinds", KINDS),
-    Scenario("bytea in the escape form", r"INSERT INTO kinds (m) VALUES ('\xdeadbeef5c7b7d00')", settings={"bytea_output": "escape"}),
+    Scenario(
+        "bytea in the escape form",
+        r"INSERT INTO kinds (m) VALUES ('\xdeadbeef5c7b7d00')",
+        settings={"bytea_output": "escape"},
+    ),
     Scenario("values in binary form", KINDS, options={"binary": "true"}),
     Scenario("more than sixteen columns", "INSERT INTO wide VALUES (1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17)"),
-    Scenario("rows of one COPY share their LSN", "COPY outbox (id, aggregatetype) FROM PROGRAM 'printf \"50\\tcopy\\n51\\tcopy\\n52\\tcopy\\n\"'"),
+    Scenario(
+        "rows of one COPY share their LSN",
+        r"""COPY outbox (id, aggregatetype) FROM PROGRAM 'printf "50\tcopy\n51\tcopy\n52\tcopy\n"'""",
+    ),
     Scenario(
         "a partitioned table by its root",
-        "INSERT INTO events VALUES ('a', 1), ('b', 2); INSERT INTO events_b (id, kind) VALUES (3, 'b')",
+        """INSERT INTO events VALUES ('a', 1), ('b', 2);
+        INSERT INTO events_b (id, kind) VALUES (3, 'b')""",
     ),
     Scenario(
         "a table that changes its shape",
-        "INSERT INTO changing VALUES (1, 'a'); ALTER TABLE changing ADD more integer DEFAULT 5; INSERT INTO changing VALUES (2, 'b');"
-        "ALTER TABLE changing DROP note; INSERT INTO changing VALUES (3, 6);"
-        "ALTER TABLE changing RENAME more TO less; ALTER TABLE changing ALTER less TYPE text; INSERT INTO changing VALUES (4, 'c')",
+        """INSERT INTO changing VALUES (1, 'a');
+        ALTER TABLE changing ADD more integer DEFAULT 5;
+        INSERT INTO changing VALUES (2, 'b');
+        ALTER TABLE changing DROP note;
+        INSERT INTO changing VALUES (3, 6);
+        ALTER TABLE changing RENAME more TO less;
+        ALTER TABLE changing ALTER less TYPE text;
+        INSERT INTO changing VALUES (4, 'c')""",
     ),
     Scenario("a transaction of other tables", "INSERT INTO unpublished VALUES (1)"),
     Scenario(
         "a publication of inserts",
-        "BEGIN; INSERT INTO outbox VALUES (60, 'order', '1', 'x'); UPDATE outbox SET payload = 'y' WHERE id = 60;"
-        "DELETE FROM outbox WHERE id = 60; COMMIT; TRUNCATE outbox",
+        """BEGIN;
+        INSERT INTO outbox VALUES (60, 'order', '1', 'x');
+        UPDATE outbox SET payload = 'y' WHERE id = 60;
+        DELETE FROM outbox WHERE id = 60;
+        COMMIT;
+        TRUNCATE outbox""",
         publication="inserts",
     ),
     Scenario("a generated column stays at home", "INSERT INTO doubled VALUES (1)"),
-    Scenario("a column list", "INSERT INTO secrets VALUES (1, 'hidden', 'shown')", publication="columns", since=15),
+    Scenario(
+        "a column list",
+        "INSERT INTO secrets VALUES (1, 'hidden', 'shown')",
+        publication="columns",
+        since=15,
+    ),
     Scenario("a generated column is published", "INSERT INTO doubled VALUES (2)", publication="generated", since=18),
     Scenario("keepalives", "", keepalives=True, settings={"wal_sender_timeout": "2s"}),
 ]
@@ -214,10 +277,10 @@ class Server:
     def __init__(self, binaries, work):
         self.port = free_port()
         data = os.path.join(work, "data")
-        initdb = [f"{binaries}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync"]
+        initdb = [f"{binaries}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "-N"]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL)
-        options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": work, "wal_level": "logical"}
-        options |= {"fsync": "off", "autovacuum": "off", "shared_buffers": "16MB"}
+        options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": work}
+        options |= {"wal_level": "logical", "fsync": "off", "autovacuum": "off", "shared_buffers": "16MB"}
         arguments = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with open(os.path.join(work, "log"), "wb") as log:
             self.process = subprocess.Popen([f"{binaries}/postgres", "-D", data, *arguments], stderr=log)
@@ -421,7 +484,7 @@ def main():
         setups = [SETUP, *([SETUP_SINCE_15] if major >= 15 else []), *([SETUP_SINCE_18] if major >= 18 else [])]
         for statement in ";\n".join(setup.strip() for setup in setups).split(";\n"):
             sql.query(statement)
-        head = f"# PostgreSQL {version}, recorded by record.py, after this:\n" + "".join(map(commented, setups))
+        head = f"# PostgreSQL {version}, recorded by record.py, after this:\n" + "".join(commented(setup.strip() + ";") for setup in setups)
         frames_text, expected_text = head, f"# {major}.frames in words, by the decoder of record.py\n"
         for scenario in SCENARIOS:
             if major < scenario.since:
@@ -430,7 +493,8 @@ def main():
             options = {"publication_names": scenario.publication, **scenario.options, **scenario.settings}
             asked = ", ".join(f"{name} '{value}'" for name, value in options.items())
             statements = "".join(commented(statement + ";") for statement in scenario.statements())
-            frames_text += f"\n== {scenario.title}\n# {asked}\n{statements}" + "".join(f"{frame.hex()}\n" for frame in frames)
+            frames_text += f"\n== {scenario.title}\n# {asked}\n{statements}"
+            frames_text += "".join(f"{frame.hex()}\n" for frame in frames)
             expected_text += f"\n== {scenario.title}\n" + "".join(f"{Decoder(frame).frame()}\n" for frame in frames)
         for ending, text in (("frames", frames_text), ("expected", expected_text)):
             with open(os.path.join(arguments.out, f"{major}.{ending}"), "w", encoding="utf-8") as file:
