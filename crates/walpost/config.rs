@@ -2,7 +2,7 @@
 //!
 //! What was typed ([`raw`]) and what the program needs ([`settings`]) are two things. Reading is done on TOML's syntax tree and not by a
 //! derived deserialiser, because that one ends at the first fault and this one says all of them, each with its key, its place in the
-//! file and its remedy. The manual is rendered from the definitions that also read ([`reference`]).
+//! file and its remedy. The manual is rendered from the definitions that also read ([`mod@reference`]).
 //!
 //! Nothing here connects to anything: what only a server can tell is a matter of `walpost check`.
 
@@ -12,7 +12,6 @@ mod nearest;
 pub mod raw;
 mod reader;
 pub mod reference;
-pub mod secret;
 pub mod settings;
 pub mod surroundings;
 mod table_name;
@@ -28,7 +27,6 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use finding::{Error, Finding, Place};
-pub use secret::Secret;
 pub use settings::Settings;
 pub use surroundings::{Process, Surroundings};
 

@@ -3,6 +3,8 @@
 //! The doc comment of a field *is* its manual entry: `section!` makes of one definition the struct that holds what was typed, the code that
 //! reads it, and the [`Section`] from which `docs/configuration.md` is rendered. Whether the values make sense together is
 //! judged in `settings`, not here.
+//!
+//! Nothing that holds what was typed has a `Debug`: it may be a password.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -54,7 +56,6 @@ macro_rules! section {
         }
     ) => {
         $(#[doc = $doc])+
-        #[derive(Debug)]
         pub(super) struct $name {
             /// Where its header stands.
             #[allow(dead_code, reason = "not every section is pointed at as a whole")]
@@ -258,7 +259,6 @@ section! {
 }
 
 /// The whole file.
-#[derive(Debug)]
 pub(super) struct File {
     pub(super) relay: Relay,
     pub(super) source: Source,

@@ -13,7 +13,6 @@ use super::surroundings::Surroundings;
 use super::value::{Value, kind_of};
 
 /// A value with the key that it belongs to. It is the default where nothing (or nothing that can be used) was typed.
-#[derive(Debug)]
 pub(super) struct Field<T> {
     pub(super) value: T,
     /// The whole key, such as `source.slot`.

@@ -1,6 +1,6 @@
 //! What the program needs: values that have been checked, alone and against each other, and that nobody can make otherwise.
 //!
-//! Every field is private and there is one way in, [`from_file`](conversion::from_file), so that whoever holds a [`Settings`] need not check
+//! Every field is private and there is one way in, [`from_file`], so that whoever holds a [`Settings`] need not check
 //! anything again.
 
 mod conversion;
@@ -9,12 +9,12 @@ mod edges;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use walpost_core::outbox::TableName;
+use walpost_core::outbox::{Outbox, Outboxes};
 use walpost_core::{feedback, session};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
 pub(super) use conversion::{from_file, password_of};
-pub use edges::{KafkaSettings, RouterOptions};
+pub use edges::KafkaSettings;
 
 pub use super::raw::LogFormat;
 
@@ -23,7 +23,7 @@ pub use super::raw::LogFormat;
 pub struct Settings {
     name: String,
     source: Source,
-    outboxes: Vec<Outbox>,
+    outboxes: Routed,
     checkpoint: Checkpoint,
     sink: Sink,
     limits: Limits,
@@ -47,8 +47,8 @@ impl Settings {
 
     /// The outboxes in the order of the file: at least one, no table twice.
     #[must_use]
-    pub fn outboxes(&self) -> &[Outbox] {
-        &self.outboxes
+    pub fn outboxes(&self) -> &Outboxes {
+        &self.outboxes.0
     }
 
     /// Where the checkpoint is kept and how often it is written.
@@ -161,26 +161,18 @@ impl Source {
     }
 }
 
-/// One outbox: its table, and how its rows become records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outbox {
-    table: TableName,
-    router: RouterOptions,
-}
+/// The outboxes, comparable: a router is its options.
+#[derive(Debug, Clone)]
+struct Routed(Outboxes);
 
-impl Outbox {
-    /// The table, as the catalogue names it.
-    #[must_use]
-    pub fn table(&self) -> &TableName {
-        &self.table
-    }
-
-    /// The options of its router.
-    #[must_use]
-    pub fn router(&self) -> &RouterOptions {
-        &self.router
+impl PartialEq for Routed {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |outbox: &Outbox| (outbox.table.clone(), outbox.router.options().clone());
+        self.0.iter().map(parts).eq(other.0.iter().map(parts))
     }
 }
+
+impl Eq for Routed {}
 
 /// Where the checkpoint is kept and how often it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use walpost_core::outbox::TableName;
+use walpost_core::outbox::{Outbox, TableName};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
-use super::{Checkpoint, Idle, KafkaSettings, Limits, Log, Outbox, Retry, Settings, Sink, Source, Store};
+use super::{Checkpoint, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store};
 use crate::config::finding::Findings;
 use crate::config::raw::{self, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
@@ -36,7 +36,7 @@ pub(in crate::config) fn from_file(
     let outboxes = conversion.outboxes(&file.outboxes);
     let checkpoint = conversion.checkpoint(&file.checkpoint);
     let limits = conversion.limits(&file.limits);
-    let sink = conversion.sink(&file.sink);
+    let sink = conversion.sink(&file.sink, &file.limits);
     let retry = conversion.retry(&file.retry);
     let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
     let log = conversion.log(&file.log);
@@ -226,7 +226,7 @@ impl Conversion<'_> {
         is_good.then(|| names.clone())
     }
 
-    fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Vec<Outbox>> {
+    fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Routed> {
         if typed.is_empty() {
             let reason = "there is none; write [[outbox]] with table = \"public.outbox\" under it";
             self.findings.fault("outbox", None, reason);
@@ -234,7 +234,7 @@ impl Conversion<'_> {
         }
         let mut seen: Vec<TableName> = Vec::new();
         let outboxes: Vec<_> = typed.iter().map(|outbox| self.outbox(outbox, &mut seen)).collect();
-        outboxes.into_iter().collect()
+        outboxes.into_iter().collect::<Option<Vec<_>>>().map(|outboxes| Routed(outboxes.into()))
     }
 
     fn outbox(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<Outbox> {
@@ -310,9 +310,9 @@ impl Conversion<'_> {
         }
     }
 
-    fn sink(&mut self, sink: &raw::Sink) -> Option<Sink> {
+    fn sink(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<Sink> {
         match sink.r#type.value {
-            SinkKind::Kafka => self.kafka(sink).map(Sink::Kafka),
+            SinkKind::Kafka => self.kafka(sink, limits).map(Sink::Kafka),
             kind if sink.kafka.is_typed() => {
                 let reason = if sink.r#type.is_typed() {
                     format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word())
@@ -328,13 +328,11 @@ impl Conversion<'_> {
         }
     }
 
-    fn kafka(&mut self, sink: &raw::Sink) -> Option<KafkaSettings> {
-        if cfg!(not(feature = "kafka")) {
-            let reason = "this walpost was built without Kafka; take one that was built with the feature `kafka`";
-            self.fault(&sink.r#type, reason);
-        }
+    fn kafka(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<KafkaSettings> {
         let properties = &sink.kafka.value.0;
-        let judgement = edges::kafka(pairs(properties));
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let (records, bytes) = (count(limits.in_flight_records.value), count(limits.in_flight_bytes.value.0));
+        let judgement = edges::kafka(pairs(properties), records, bytes);
         let place = sink.kafka.place.or(sink.r#type.place);
         self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
     }

@@ -1,45 +1,76 @@
 //! The three parts that others judge: the connection (`walpost-postgres`), the router's options (`walpost-core`) and the producer's
 //! properties (`walpost-kafka`). Each has one function here, which takes what was typed and gives settings or sentences.
 
+#[cfg(feature = "kafka")]
+use walpost_kafka::Limits;
+#[cfg(feature = "kafka")]
+pub use walpost_kafka::Settings as KafkaSettings;
+
+use walpost_core::router::{OptionFault, Options, Router};
 use walpost_postgres::ConnectionSettings;
 
-use crate::config::secret::Secret;
 use crate::journal;
 
-/// The options of an outbox's router, by Debezium's names.
-pub type RouterOptions = Vec<(String, String)>;
+/// Without Kafka there are no settings of it.
+#[cfg(not(feature = "kafka"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KafkaSettings {}
 
-/// The properties of a producer, by librdkafka's names.
-pub type KafkaSettings = Vec<(String, Secret)>;
-
-/// What one of the three says: settings and warnings, or every fault. Each sentence may name the key that it is about.
+/// What one of the three says: settings and warnings, or every fault.
 pub(super) type Judgement<T> = Result<(T, Vec<Sentence>), Vec<Sentence>>;
 
-/// A sentence about one key of the section, or about the section.
+/// A sentence about one key of the section, or about the section as a whole.
 pub(super) struct Sentence {
     pub(super) key: Option<String>,
     pub(super) reason: String,
+}
+
+impl Sentence {
+    fn about_all(reason: impl Into<String>) -> Self {
+        Self { key: None, reason: reason.into() }
+    }
+
+    fn about(key: impl Into<String>, reason: String) -> Self {
+        Self { key: Some(key.into()), reason }
+    }
 }
 
 /// Judges the URL and libpq's variables.
 pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> Judgement<ConnectionSettings> {
     match ConnectionSettings::from_url(url, lookup) {
         Ok(connection) => Ok((connection, Vec::new())),
-        Err(error) => Err(vec![Sentence { key: None, reason: journal::chain(&error) }]),
+        Err(error) => Err(vec![Sentence::about_all(journal::chain(&error))]),
     }
 }
 
-/// Judges the options of a router.
-pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<RouterOptions> {
-    Ok((pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(), Vec::new()))
+/// Judges the options of a router, one by one and together.
+pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<Router> {
+    let sentences = |faults: Vec<OptionFault>| -> Vec<_> {
+        faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
+    };
+    let parsed = Options::from_pairs(pairs).map_err(sentences)?;
+    let router = Router::new(parsed.options).map_err(sentences)?;
+    Ok((router, parsed.warnings.into_iter().map(Sentence::about_all).collect()))
 }
 
-/// Judges the properties of a producer.
-pub(super) fn kafka<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<KafkaSettings> {
-    let properties: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect();
-    if !properties.iter().any(|(name, _)| name == "bootstrap.servers") {
-        let reason = "the address of the brokers is missing; write \"bootstrap.servers\" = \"host:9092\"".to_owned();
-        return Err(vec![Sentence { key: None, reason }]);
-    }
-    Ok((properties, Vec::new()))
+/// Judges the properties of a producer. `records` and `bytes` are the limits on what is in flight.
+#[cfg(feature = "kafka")]
+pub(super) fn kafka<'a>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    records: usize,
+    bytes: usize,
+) -> Judgement<KafkaSettings> {
+    let settings = KafkaSettings::from_properties(pairs, Limits { records, bytes });
+    let settings = settings.map_err(|faults| -> Vec<_> {
+        faults.into_iter().map(|fault| Sentence::about(fault.name, fault.reason)).collect()
+    })?;
+    let warnings = settings.warnings().iter().map(Sentence::about_all).collect();
+    Ok((settings, warnings))
+}
+
+/// There is no producer.
+#[cfg(not(feature = "kafka"))]
+pub(super) fn kafka<'a>(_: impl Iterator<Item = (&'a str, &'a str)>, _: usize, _: usize) -> Judgement<KafkaSettings> {
+    let reason = "this walpost was built without Kafka; take one that was built with the feature `kafka`";
+    Err(vec![Sentence::about_all(reason)])
 }

@@ -288,6 +288,24 @@ async fn a_line_larger_than_the_whole_queue_goes_out_alone() {
     assert_eq!(lines(&output).len(), 2);
 }
 
+#[tokio::test]
+async fn closing_waits_for_what_is_out_but_not_longer_than_it_is_told() {
+    let Valved { mut sink, has_stalled, on, output } = valved(1, 100, usize::MAX);
+    publish(&mut sink, 0..1);
+    has_stalled.recv_timeout(PATIENCE).unwrap();
+    publish(&mut sink, 1..9);
+    assert_eq!(sink.close(Duration::from_millis(10)).await, [], "a stalled line was reported");
+    on.send(()).unwrap();
+
+    let Valved { mut sink, has_stalled, on, .. } = valved(1, 100, usize::MAX);
+    publish(&mut sink, 0..1);
+    has_stalled.recv_timeout(PATIENCE).unwrap();
+    publish(&mut sink, 1..9);
+    on.send(()).unwrap();
+    assert_eq!(sink.close(PATIENCE).await.len(), 9);
+    assert!(ordinals(&lines(&output)).len() <= 1, "a line was written after its sink was dropped");
+}
+
 /// A writer that takes a few bytes at a time and now and then none.
 struct Hesitant {
     calls: usize,
