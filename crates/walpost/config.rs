@@ -19,7 +19,8 @@ mod value;
 
 #[cfg(test)]
 pub(crate) mod fake;
-#[cfg(test)]
+// Its examples name every sink.
+#[cfg(all(test, feature = "kafka"))]
 mod tests;
 
 use std::path::Path;

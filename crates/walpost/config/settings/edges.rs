@@ -74,3 +74,17 @@ pub(super) fn kafka<'a>(_: impl Iterator<Item = (&'a str, &'a str)>, _: usize, _
     let reason = "this walpost was built without Kafka; take one that was built with the feature `kafka`";
     Err(vec![Sentence::about_all(reason)])
 }
+
+#[cfg(all(test, not(feature = "kafka")))]
+mod tests {
+    use crate::config::fake::Fake;
+
+    #[test]
+    fn a_program_without_kafka_refuses_it_with_a_sentence() {
+        let text =
+            "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\n[sink]\ntype = \"kafka\"\n";
+        let faults = crate::config::parse(text, false, &Fake::default()).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].reason.contains("built without Kafka"), "{faults:?}");
+    }
+}
