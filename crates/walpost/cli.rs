@@ -225,7 +225,7 @@ fn check_config(path: &Path) -> Exit {
     for warning in warnings {
         complain(&format!("warning: {}: {warning}", path.display()));
     }
-    let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table().to_string()).collect();
+    let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table.to_string()).collect();
     print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
 }
 
