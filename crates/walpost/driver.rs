@@ -33,7 +33,9 @@ impl Clock {
         Self { origin: Instant::now() }
     }
 
-    fn now(self) -> Moment {
+    /// Now.
+    #[must_use]
+    pub fn now(self) -> Moment {
         Moment::since_origin(self.origin.elapsed())
     }
 
@@ -68,10 +70,10 @@ impl Checkpointer {
         let (outgoing, answers) = mpsc::channel(1);
         tokio::task::spawn_local(async move {
             while let Some(checkpoint) = incoming.recv().await {
-                let outcome = store.save(&checkpoint).await.map_err(|error| StoreFailure {
-                    reason: journal::chain(&error),
-                    is_final: is_final(&error),
-                });
+                let outcome = store
+                    .save(&checkpoint)
+                    .await
+                    .map_err(|error| StoreFailure { reason: journal::chain(&error), is_final: is_final(&error) });
                 if outgoing.send(outcome).await.is_err() {
                     break;
                 }

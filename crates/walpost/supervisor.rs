@@ -10,7 +10,6 @@ use tokio::time::sleep;
 use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class as DeliveryClass, Failure};
 use walpost_core::lsn::Lsn;
-use walpost_core::outbox::Outboxes;
 use walpost_core::port::{Checkpoints, Sink, Ticket};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::session::{self, Cause, End, Session, SessionError};
@@ -22,20 +21,23 @@ use walpost_postgres::inspect;
 use walpost_postgres::sql;
 use walpost_postgres::stream::{Stream, StreamSettings};
 
-use crate::commands::plan::Plan;
+use crate::commands::Outcome;
+use crate::config::Settings;
 use crate::driver::{Checkpointer, Clock, Driven, Signals, drive};
 use crate::exit::{Ended, Exit};
-use crate::journal;
 use crate::signals::Stop;
+use crate::sink::AnySink;
+use crate::{journal, relay};
 
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See the module's documentation.
-pub struct Supervisor<K> {
-    plan: Plan,
-    outboxes: Outboxes,
-    sink: K,
+#[derive(Debug)]
+pub struct Supervisor {
+    settings: Settings,
+    session_settings: session::Settings,
+    sink: AnySink,
     stop: Stop,
     clock: Clock,
     backoff: Backoff,
@@ -104,13 +106,16 @@ enum Decision {
     End(Result<Exit, Ended>),
 }
 
-impl<K: Sink> Supervisor<K> {
-    /// A supervisor of this plan. `seed` makes the waits of many relays differ.
-    pub fn new(plan: Plan, outboxes: Outboxes, sink: K, stop: Stop, clock: Clock, seed: u64) -> Self {
-        let backoff = Backoff::new(plan.session.retry_initial, plan.session.retry_ceiling, seed);
+impl Supervisor {
+    /// A supervisor of this relay. It stops by itself at `until`, if that is given. `seed` makes the waits of many relays
+    /// differ.
+    #[must_use]
+    pub fn new(settings: Settings, until: Option<Lsn>, sink: AnySink, stop: Stop, clock: Clock, seed: u64) -> Self {
+        let session_settings = session::Settings { stop_at: until, ..settings.session() };
+        let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
         Self {
-            plan,
-            outboxes,
+            settings,
+            session_settings,
             sink,
             stop,
             clock,
@@ -122,18 +127,19 @@ impl<K: Sink> Supervisor<K> {
         }
     }
 
-    /// Connects and drives until told to stop, or until only an operator can help.
+    /// Connects and drives until told to stop, or until only an operator can help. `on_first_stream` is called once, when a
+    /// stream has started.
     ///
-    /// # Errors
-    /// Why the relay cannot go on.
-    pub async fn run(mut self) -> (K, Result<Exit, Ended>) {
+    /// The sink comes back with the outcome: it is for the caller to close.
+    pub async fn run(mut self, on_first_stream: impl Fn()) -> (AnySink, Outcome) {
         loop {
-            let trouble = self.attempt().await;
-            match decide(trouble, self.plan.sink_refusal) {
+            let trouble = self.attempt(&on_first_stream).await;
+            match decide(trouble, self.sink.exit()) {
                 Decision::End(outcome) => return (self.sink, outcome),
                 Decision::Again(reason) => {
                     let wait = self.backoff.next_wait();
-                    tracing::warn!(reason, tries = self.backoff.tries(), wait_ms = wait.as_millis(), "trying again");
+                    let wait_ms = wait.as_millis();
+                    tracing::warn!(reason, tries = self.backoff.tries(), wait_ms, "trying again");
                     tokio::select! {
                         () = sleep(wait) => {}
                         () = self.stop.asked() => return (self.sink, Ok(Exit::Success)),
@@ -143,43 +149,46 @@ impl<K: Sink> Supervisor<K> {
         }
     }
 
-    async fn attempt(&mut self) -> Trouble {
+    async fn attempt(&mut self, on_first_stream: &impl Fn()) -> Trouble {
         let mut stop = self.stop.clone();
         let connected = tokio::select! {
             connected = self.connect() => connected,
             () = stop.asked() => Err(Trouble::StoppedBefore),
         };
         match connected {
-            Ok(connection) => self.stream(connection).await,
+            Ok(connection) => self.stream(connection, on_first_stream).await,
             Err(trouble) => trouble,
         }
     }
 
     /// Gets hold of the slot and of the checkpoint.
     async fn connect(&mut self) -> Result<Connection, Trouble> {
-        let plan = &self.plan;
-        let sql = sql::Session::connect(&plan.connection, STATEMENT_TIMEOUT).await.map_err(Trouble::Postgres)?;
-        let mut store = plan.store();
+        let source = self.settings.source();
+        let sql = sql::Session::connect(source.connection(), STATEMENT_TIMEOUT).await.map_err(Trouble::Postgres)?;
+        let mut store = relay::store(&self.settings);
         // In this order: a relay that stops in between has moved only what is read later.
-        let slot = inspect::slot_state(&sql, &plan.slot).await.map_err(Trouble::Postgres)?;
+        let slot = inspect::slot_state(&sql, source.slot()).await.map_err(Trouble::Postgres)?;
         let stored = store.load().await.map_err(Trouble::Checkpoint)?;
-        let server = inspect::server_state(&sql, &plan.connection).await.map_err(Trouble::Postgres)?;
+        let server = inspect::server_state(&sql, source.connection()).await.map_err(Trouble::Postgres)?;
         let memory = self.memory.filter(|memory| memory.is_of(stored.as_ref(), &server, &store));
-        let known = stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
-        let state = start::compare(&server, slot.as_ref(), known.as_ref(), &plan.wanted());
+        let known =
+            stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
+        let state = start::compare(&server, slot.as_ref(), known.as_ref(), &relay::wanted(&self.settings));
         let (Some(position), Some(slot)) = (state.start(), slot) else { return Err(Trouble::Start(state)) };
         journal::start(&state);
 
         let acknowledged = slot.confirmed.unwrap_or(position);
-        let settings = StreamSettings::new(plan.slot.clone(), plan.publications.clone(), position, acknowledged)
-            .with_wal_sender_timeout(plan.wal_sender_timeout);
-        let stream = Stream::connect(&plan.connection, sql.endpoint(), &settings).await.map_err(Trouble::Postgres)?;
+        let settings =
+            StreamSettings::new(source.slot().clone(), source.publications().to_vec(), position, acknowledged)
+                .with_wal_sender_timeout(source.wal_sender_timeout());
+        let stream =
+            Stream::connect(source.connection(), sql.endpoint(), &settings).await.map_err(Trouble::Postgres)?;
         // The slot is ours from here on. Whoever had it before us may have gone on since we looked.
-        if plan.keeps_a_checkpoint() && store.load().await.map_err(Trouble::Checkpoint)? != stored {
+        if store.keeps_a_checkpoint() && store.load().await.map_err(Trouble::Checkpoint)? != stored {
             return Err(Trouble::Moved);
         }
         let commit_time = known.as_ref().and_then(|known| known.commit_time);
-        let checkpoint = plan.checkpoint_at(position, commit_time, &server);
+        let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, &server);
         let epoch = store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?;
         let beginning = session::Start {
             position,
@@ -194,27 +203,30 @@ impl<K: Sink> Supervisor<K> {
         Ok(Connection { sql, stream, store, checkpoint: Checkpoint { epoch, ..checkpoint }, beginning, server })
     }
 
-    async fn stream(&mut self, connection: Connection) -> Trouble {
+    async fn stream(&mut self, connection: Connection, on_first_stream: &impl Fn()) -> Trouble {
         let Connection { sql, stream, store, checkpoint, beginning, server } = connection;
         tracing::info!(
             position = %beginning.position,
             timeline = server.timeline.0,
-            slot = %self.plan.slot,
+            slot = %self.settings.source().slot(),
             checkpoint = store.place(),
             "streaming"
         );
         if !std::mem::replace(&mut self.has_streamed, true) {
-            self.plan.check_beside_the_stream();
+            on_first_stream();
         }
         let epoch = checkpoint.epoch;
         let checkpointer = Checkpointer::start(store, checkpoint, |error| !error.class().is_retried());
         let mut session =
-            Session::new(self.plan.session.clone(), self.outboxes.clone(), beginning, self.clock.now());
+            Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
         let mut stop = self.stop.clone();
         let mut watcher = sql.watcher();
         let server_gone = async {
             let reason = journal::chain(&*watcher.ended().await);
-            tracing::warn!(reason, "PostgreSQL ended our session; the stream is closed, so that no shutdown waits for us");
+            tracing::warn!(
+                reason,
+                "PostgreSQL ended our session; the stream is closed, so that no shutdown waits for us"
+            );
         };
         let signals = Signals { stop: stop.asked(), server_gone };
         let driven = drive(&mut session, stream, &mut self.sink, checkpointer, signals, self.clock).await;
@@ -262,7 +274,9 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
     match trouble {
         Trouble::StoppedBefore => Decision::End(Ok(Exit::Success)),
         Trouble::Moved => Decision::Again("another relay has moved the checkpoint meanwhile".to_owned()),
-        Trouble::Start(state @ StartState::SlotBusy { .. }) => Decision::Again(journal::with_remedy(&state.sentence(), state.remedy().as_deref())),
+        Trouble::Start(state @ StartState::SlotBusy { .. }) => {
+            Decision::Again(journal::with_remedy(&state.sentence(), state.remedy().as_deref()))
+        }
         Trouble::Start(state) => {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
@@ -284,7 +298,9 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
                 Decision::End(Err(Ended::because(Exit::BadRow, error)))
             }
             Cause::Broken(error) => Decision::Again(journal::chain(&error)),
-            Cause::Undeliverable(identity, failure) => Decision::End(Err(undeliverable(identity, &failure, sink_refusal))),
+            Cause::Undeliverable(identity, failure) => {
+                Decision::End(Err(undeliverable(identity, &failure, sink_refusal)))
+            }
         },
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
-use walpost_postgres::checkpoint::{at_slot, Store};
+use walpost_postgres::checkpoint::{Store, at_slot};
 use walpost_postgres::setup::{self, Applied, Plan};
 use walpost_postgres::{inspect, sql};
 
@@ -91,7 +91,8 @@ impl Preparation {
         let server = inspect::server_state(&sql, connection).await.map_err(postgres_refused)?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
         // A relay that runs holds the slot; whatever else keeps it from starting is not mended by creating things.
-        let is_in_order = state.start().is_some() || matches!(state, StartState::Fresh { .. } | StartState::SlotBusy { .. });
+        let is_in_order =
+            state.start().is_some() || matches!(state, StartState::Fresh { .. } | StartState::SlotBusy { .. });
         if !is_in_order && plan.obstacles.is_empty() {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence));

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use tokio::task::LocalSet;
+use walpost_core::lsn::Lsn;
 
 use super::{Outcome, check, init};
 use crate::config::Settings;
@@ -21,16 +22,15 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Why the relay cannot go on.
-pub async fn run(settings: Settings, until: Option<walpost_core::lsn::Lsn>) -> Outcome {
+pub async fn run(settings: Settings, until: Option<Lsn>) -> Outcome {
     // The session, the watcher and the writer of checkpoints share one thread, and need no locks.
     LocalSet::new().run_until(relay(settings, until)).await
 }
 
-async fn relay(settings: Settings, until: Option<walpost_core::lsn::Lsn>) -> Outcome {
+async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     let clock = Clock::start();
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
-    let sink = AnySink::open(&settings)
-        .map_err(|failure| Ended::because(AnySink::refusal_exit(settings.sink()), failure))?;
+    let sink = AnySink::open(&settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
     if settings.source().may_create() {
         init::create_quietly(&settings).await?;
     }
