@@ -20,7 +20,8 @@ mod value;
 #[cfg(test)]
 pub(crate) mod fake;
 // Its examples name every sink.
-#[cfg(all(test, feature = "kafka"))]
+#[cfg(test)]
+#[cfg(feature = "kafka")]
 mod tests;
 
 use std::path::Path;

@@ -75,7 +75,8 @@ pub(super) fn kafka<'a>(_: impl Iterator<Item = (&'a str, &'a str)>, _: usize, _
     Err(vec![Sentence::about_all(reason)])
 }
 
-#[cfg(all(test, not(feature = "kafka")))]
+#[cfg(test)]
+#[cfg(not(feature = "kafka"))]
 mod tests {
     use crate::config::fake::Fake;
 
