@@ -213,6 +213,12 @@ impl Ledger {
         self.out
     }
 
+    /// How many records there are from the first that is owed to the last, settled ones among them: what the books weigh.
+    #[must_use]
+    pub fn span(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The first record in the order of the log that is not settled.
     #[must_use]
     pub fn first_owed(&self) -> Option<Identity> {

@@ -20,6 +20,8 @@ mod inbound;
 mod outbound;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -147,6 +149,10 @@ pub enum Cause {
     /// A record cannot be delivered, and waiting does not help.
     Undeliverable(Identity, Failure),
 }
+
+/// While one partition hangs, others may get ahead by so many times [`Settings::max_records`]. A settled record keeps a
+/// place in the books until those before it are settled, and places are memory too.
+const SPAN: usize = 4;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -288,11 +294,13 @@ impl Session {
         if let Some(notice) = self.inbound.take_notice() {
             return Some(Action::Notice(notice));
         }
-        if self.outbound.take_reset(now) {
-            return Some(Action::ResetSink);
-        }
-        if let Some(ticket) = self.outbound.next_publication(now) {
-            return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
+        if !self.is_out_of_time(now) {
+            if self.outbound.take_reset(now) {
+                return Some(Action::ResetSink);
+            }
+            if let Some(ticket) = self.outbound.next_publication(now) {
+                return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
+            }
         }
         let is_last = self.is_settled_for_good(now);
         let watermark = self.outbound.ledger.watermark();
@@ -366,7 +374,8 @@ impl Session {
     }
 
     fn has_room(&self) -> bool {
-        self.held.is_none() && self.owed().records < self.settings.max_records
+        let max_span = self.settings.max_records.saturating_mul(SPAN);
+        self.held.is_none() && self.owed().records < self.settings.max_records && self.outbound.ledger.span() < max_span
     }
 
     fn admit_or_hold(&mut self, record: Record) {
@@ -435,11 +444,16 @@ impl Session {
         if self.is_asked_for_life { self.settings.silence_timeout } else { self.settings.silence_timeout / 2 }
     }
 
+    /// Whether the session is ending and nothing is awaited any more. What the sink got now would come again for certain.
+    fn is_out_of_time(&self, now: Moment) -> bool {
+        matches!(&self.phase, Phase::Ending { deadline, .. } if now >= *deadline)
+    }
+
     /// Whether the session is ending and nothing more will be settled.
     fn is_settled_for_good(&self, now: Moment) -> bool {
         match &self.phase {
             Phase::Running => false,
-            Phase::Ending { deadline, .. } if now >= *deadline => true,
+            Phase::Ending { .. } if self.is_out_of_time(now) => true,
             Phase::Ending { cause: Cause::Undeliverable(..), .. } => self.outbound.ledger.out() == 0,
             Phase::Ending { .. } => self.owed().records == 0 && self.held.is_none() && !self.wants_frames(),
             Phase::Ended => true,

@@ -254,13 +254,14 @@ impl Inbound {
     }
 
     fn on_commit(&mut self, commit: Commit, ledger: &mut Ledger) -> Result<(), ProtocolFault> {
-        let Some(open) = self.open.take() else {
+        let Some(open) = &self.open else {
             return Err(ProtocolFault::CommitOutside(commit.commit_lsn));
         };
         if open.commit_lsn != commit.commit_lsn {
             return Err(ProtocolFault::CommitOfAnother { open: open.commit_lsn, committed: commit.commit_lsn });
         }
         if open.is_skipped {
+            self.open = None;
             self.counters.skipped_transactions += 1;
             return Ok(());
         }
@@ -271,20 +272,29 @@ impl Inbound {
                 behind: self.complete,
             });
         }
-        self.counters.transactions += 1;
+        self.open = None;
         self.first_owed = None;
+        self.counters.transactions += 1;
         self.complete = commit.end_lsn;
         self.received = self.received.max(commit.end_lsn);
         ledger.close_transaction(commit.end_lsn, commit.commit_time);
         Ok(())
     }
 
+    /// A row counts only once it is taken in, so that one that ends the session is the first that the next one owes.
     fn on_insert(&mut self, insert: &Insert<'_>, frame: &XLogData) -> Result<Option<Record>, SessionError> {
-        let Some(open) = &mut self.open else {
+        let record = self.record_of(insert, frame)?;
+        if let Some(open) = &mut self.open {
+            open.ordinal += 1;
+        }
+        Ok(record)
+    }
+
+    fn record_of(&mut self, insert: &Insert<'_>, frame: &XLogData) -> Result<Option<Record>, SessionError> {
+        let Some(open) = &self.open else {
             return Err(ProtocolFault::RowOutside.into());
         };
         let identity = Identity { timeline: self.timeline, commit_lsn: open.commit_lsn, ordinal: open.ordinal };
-        open.ordinal += 1;
         let lookup = self.catalog.outbox_of(insert.relation).ok_or(ProtocolFault::UnknownRelation(insert.relation))?;
         let Lookup::Outbox { outbox, binding } = lookup else {
             self.counters.other_inserts += 1;

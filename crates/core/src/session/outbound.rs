@@ -19,7 +19,7 @@ pub(super) struct Outbound {
     backoff: Backoff,
     /// The sink's queue is full; offered again after a report, or at this moment.
     full_until: Option<Moment>,
-    /// Why records are held, until one is delivered.
+    /// Why records are held, until one is delivered again.
     trouble: Option<Failure>,
     /// A failure that no retry mends.
     verdict: Option<Verdict>,
@@ -175,13 +175,19 @@ impl Outbound {
     }
 
     fn delivered(&mut self, ticket: Ticket) {
+        match self.flow {
+            Flow::Flowing => {}
+            Flow::Singly { alone_until } if ticket >= alone_until => self.flow = Flow::Flowing,
+            Flow::Singly { .. } => {}
+            // It was under way before the failure, and says nothing about what comes after.
+            Flow::Draining { .. }
+            | Flow::Resetting { .. }
+            | Flow::Shut { .. }
+            | Flow::Collecting { .. }
+            | Flow::Waiting { .. } => return,
+        }
         self.trouble = None;
         self.backoff.reset();
-        if let Flow::Singly { alone_until } = self.flow
-            && ticket >= alone_until
-        {
-            self.flow = Flow::Flowing;
-        }
     }
 
     /// Decides what a failure means for the records behind it.

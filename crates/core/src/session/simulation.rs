@@ -9,9 +9,9 @@
 mod broker;
 mod facts;
 mod random;
-mod server;
+pub(super) mod server;
 mod watch;
-mod world;
+pub(super) mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -18,7 +18,7 @@ use super::facts::{Event, Facts};
 use super::random::Random;
 
 /// The tables of the publication. The first two are outboxes.
-pub(super) const TABLES: [(u32, &str, &str); 4] = [
+pub(in crate::session) const TABLES: [(u32, &str, &str); 4] = [
     (16_401, "public", "outbox"),
     (16_402, "Shop", "Order.Outbox"),
     (16_403, "public", "orders"),
@@ -340,7 +340,7 @@ impl Change {
     }
 }
 
-fn frame(wal: u64, message: &Message<'_>) -> Frame {
+pub(in crate::session) fn frame(wal: u64, message: &Message<'_>) -> Frame {
     let mut data = BytesMut::with_capacity(128);
     message.encode(&mut data);
     let wal = Lsn::new(wal);
@@ -348,7 +348,7 @@ fn frame(wal: u64, message: &Message<'_>) -> Frame {
 }
 
 /// The second shape has another column in front, as after ALTER TABLE in a copy of the table.
-fn relation(table: usize, shape: u8) -> Message<'static> {
+pub(in crate::session) fn relation(table: usize, shape: u8) -> Message<'static> {
     let (id, namespace, name) = TABLES[table];
     let column = |name, type_id| Column { flags: 0, name, type_id, type_modifier: -1 };
     let mut columns = SmallVec::new();
@@ -365,7 +365,13 @@ fn relation(table: usize, shape: u8) -> Message<'static> {
     Message::Relation(Relation { id, namespace, name, replica_identity: b'd', columns })
 }
 
-fn row<'a>(shape: u8, id: &'a str, topic: &'a str, key: &'a str, payload: &'a Bytes) -> Tuple<'a> {
+pub(in crate::session) fn row<'a>(
+    shape: u8,
+    id: &'a str,
+    topic: &'a str,
+    key: &'a str,
+    payload: &'a Bytes,
+) -> Tuple<'a> {
     let mut cells = SmallVec::new();
     if shape == 1 {
         cells.push(Cell::Text(b"a note"));
@@ -374,7 +380,7 @@ fn row<'a>(shape: u8, id: &'a str, topic: &'a str, key: &'a str, payload: &'a By
     Tuple { cells }
 }
 
-fn foreign_row(shape: u8) -> Tuple<'static> {
+pub(in crate::session) fn foreign_row(shape: u8) -> Tuple<'static> {
     static PAYLOAD: Bytes = Bytes::from_static(b"999999 is no event");
     row(shape, "00000000-0000-4000-8000-ffffffffffff", TOPICS[0], KEYS[0], &PAYLOAD)
 }

@@ -6,7 +6,7 @@ use crate::failure::Class;
 use crate::frame::Frame;
 use crate::lsn::Lsn;
 use crate::port::{Delivery, Refusal, Ticket};
-use crate::session::{Session, Settings, Start};
+use crate::session::{SPAN, Session, Settings, Start};
 use crate::time::Moment;
 
 /// A model of one session: what was handed to it and what it answered.
@@ -93,6 +93,11 @@ impl Watch {
         self.out.insert(ticket);
     }
 
+    /// Whether nothing more may be handed over: the session is past its time.
+    pub(super) fn is_out_of_time(&self, settings: &Settings, now: Moment) -> bool {
+        self.ending_since.is_some_and(|since| now.since(since) >= settings.drain_timeout)
+    }
+
     pub(super) fn refused(&mut self, ticket: Ticket, refusal: &Refusal) {
         self.out.remove(&ticket);
         self.returned.insert(ticket);
@@ -139,6 +144,8 @@ impl Watch {
         let owed = session.owed();
         assert!(owed.records <= settings.max_records, "{} records are owed", owed.records);
         assert!(owed.records <= 1 || owed.bytes <= settings.max_bytes, "{} bytes are owed", owed.bytes);
+        let span = session.outbound.ledger.span();
+        assert!(span <= settings.max_records * SPAN, "the books hold {span} places");
         let held = self.unsettled(session) - owed.records as u64;
         assert!(held == 0 || (held == 1 && !session.wants_frames()), "{held} records are neither owed nor settled");
     }

@@ -151,6 +151,7 @@ impl World {
                 Some(Action::Notice(notice)) => note!(self, "notice: {notice:?}"),
                 Some(Action::Publish(ticket, record)) => {
                     let event = self.facts.event_of(record);
+                    assert!(!self.watch.is_out_of_time(&self.settings, self.now), "it publishes at its very end");
                     self.watch.publishing(ticket, event);
                     let outcome = self.broker.publish(ticket, record, &self.facts, &mut self.random);
                     note!(self, "publish {ticket:?}, event {event}: {outcome:?}");
@@ -394,7 +395,9 @@ impl World {
         note!(self, "connected: {start:?}");
         self.session = Session::new(self.settings.clone(), outboxes(), start, self.now);
         self.watch = Watch::new(&start, &self.session, self.now);
-        self.stream = Some(self.server.stream(start.position, &mut self.random));
+        // Either is right: what the server sends from before the position is skipped.
+        let asked_for = self.random.pick(&[start.position, start.checkpointed]);
+        self.stream = Some(self.server.stream(asked_for, &mut self.random));
     }
 
     /// Nobody waits any more for what was being saved.
@@ -462,7 +465,7 @@ fn random_settings(random: &mut Random) -> Settings {
 }
 
 /// Two outboxes with the default router.
-fn outboxes() -> Outboxes {
+pub(in crate::session) fn outboxes() -> Outboxes {
     static OUTBOXES: OnceLock<Outboxes> = OnceLock::new();
     let outbox = |place: usize| Outbox {
         table: TableName { schema: TABLES[place].1.to_owned(), table: TABLES[place].2.to_owned() },
