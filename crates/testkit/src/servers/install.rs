@@ -1,0 +1,268 @@
+//! Brings in what a bare Debian lacks, once, and keeps it.
+//!
+//! What is there already is found by looking for the programs themselves, so that another distribution, or a server
+//! built by hand, does as well as Debian's package. Kafka's jars come by Maven into a folder that git ignores.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::account::is_root;
+use super::process::{check, tail};
+use super::scratch::make_folder;
+use super::{Error, Result};
+
+const KAFKA_VERSION: &str = "4.4.0";
+
+/// Kafka and what its programs log through; the versions go together.
+const KAFKA_POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>walpost</groupId>
+  <artifactId>kafka-for-tests</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>4.4.0</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>4.4.0</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.3</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.25.3</version></dependency>
+  </dependencies>
+</project>
+"#;
+
+/// What something is to be done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Compiling walpost with its Kafka sink: a C and C++ compiler, make, and OpenSSL's headers.
+    Build,
+    /// A PostgreSQL server and its client.
+    Postgres,
+    /// A Kafka broker.
+    Kafka,
+}
+
+/// Brings in whatever of this is not there yet, saying on the standard error what it fetches.
+///
+/// # Errors
+///
+/// [`Error::Missing`], with the packages' names, when they cannot be installed from here; [`Error::Command`] when
+/// Maven could not fetch Kafka.
+pub fn install(needs: &[Need]) -> Result<()> {
+    let lock = lock()?;
+    let packages = missing_packages(needs);
+    if !packages.is_empty() {
+        install_packages(&packages, needs)?;
+    }
+    if needs.contains(&Need::Kafka) && !kafka_jars().is_dir() {
+        fetch_kafka()?;
+    }
+    drop(lock);
+    Ok(())
+}
+
+/// The folder for what was fetched and for what runs: `.services` in the workspace, or the one that the environment
+/// variable `WALPOST_SERVICES` names.
+#[must_use]
+pub fn services_folder() -> PathBuf {
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.services");
+    let folder = std::env::var_os("WALPOST_SERVICES").map_or_else(ours, PathBuf::from);
+    // Without the two steps up, for whoever reads it in a message; the folder may not be there yet.
+    folder.canonicalize().unwrap_or(folder)
+}
+
+/// A command that runs one of Kafka's programs, named by its main class, in a small and quick virtual machine.
+///
+/// # Errors
+///
+/// [`Error::Io`] when the jars have not been fetched: see [`install`].
+pub fn kafka_tool(class: &str) -> Result<Command> {
+    let mut command = Command::new("java");
+    command.args(java_arguments(class)?);
+    Ok(command)
+}
+
+/// What `java` needs to run a class of Kafka, without the class's own arguments.
+pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
+    let jars = kafka_jars();
+    let entries = fs::read_dir(&jars).map_err(Error::io(format_args!("find Kafka's jars in {}", jars.display())))?;
+    let mut paths: Vec<String> = entries.flatten().map(|entry| entry.path().display().to_string()).collect();
+    // Always the same order: an archive of loaded classes is good for one class path only.
+    paths.sort();
+    let mut arguments: Vec<String> =
+        ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+            .map(str::to_owned)
+            .into();
+    arguments.extend(["-cp".to_owned(), paths.join(":"), class.to_owned()]);
+    Ok(arguments)
+}
+
+/// The folder of PostgreSQL's programs: what `WALPOST_POSTGRES_BIN` names, else the newest of Debian's, else where
+/// `pg_config` says.
+pub(super) fn postgres_programs() -> Option<PathBuf> {
+    let has_server = |folder: &PathBuf| folder.join("postgres").is_file() && folder.join("initdb").is_file();
+    if let Some(named) = std::env::var_os("WALPOST_POSTGRES_BIN") {
+        return Some(PathBuf::from(named));
+    }
+    let version = |folder: &Path| folder.file_name()?.to_str()?.parse::<u32>().ok();
+    let entries = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut installed: Vec<(u32, PathBuf)> = entries
+        .filter_map(|folder| Some((version(&folder)?, folder.join("bin"))))
+        .filter(|(_, bin)| has_server(bin))
+        .collect();
+    installed.sort();
+    let newest = installed.pop().map(|(_, bin)| bin);
+    newest.or_else(|| {
+        let output = Command::new("pg_config").arg("--bindir").output().ok()?;
+        Some(PathBuf::from(String::from_utf8(output.stdout).ok()?.trim())).filter(has_server)
+    })
+}
+
+fn kafka_folder() -> PathBuf {
+    services_folder().join(format!("kafka-{KAFKA_VERSION}"))
+}
+
+/// There only when complete: it gets this name as the last step.
+fn kafka_jars() -> PathBuf {
+    kafka_folder().join("jars")
+}
+
+/// Keeps two processes from fetching the same at once. The lock goes with the file.
+fn lock() -> Result<File> {
+    let folder = services_folder();
+    make_folder(&folder)?;
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(Error::io(format_args!("write {}", path.display())))?;
+    file.lock().map_err(Error::io(format_args!("lock {}", path.display())))?;
+    Ok(file)
+}
+
+/// Debian's packages of which the programs are not there.
+fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    let mut want = |is_there: bool, package| {
+        if !is_there && !missing.contains(&package) {
+            missing.push(package);
+        }
+    };
+    for need in needs {
+        match need {
+            Need::Build => {
+                want(["cc", "c++", "make"].into_iter().all(is_program), "build-essential");
+                want(is_program("pkg-config"), "pkg-config");
+                want(Path::new("/usr/include/openssl/ssl.h").is_file() || has_openssl_by_pkg_config(), "libssl-dev");
+            }
+            Need::Postgres => {
+                want(postgres_programs().is_some(), "postgresql");
+                want(is_program("psql"), "postgresql-client");
+                want(is_program("openssl"), "openssl");
+                want(is_program("setpriv"), "util-linux");
+            }
+            Need::Kafka => {
+                want(is_program("java"), "openjdk-17-jre-headless");
+                want(kafka_jars().is_dir() || is_program("mvn"), "maven");
+                want(is_program("openssl"), "openssl");
+                want(is_program("setpriv"), "util-linux");
+            }
+        }
+    }
+    missing
+}
+
+fn is_program(name: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+}
+
+fn has_openssl_by_pkg_config() -> bool {
+    Command::new("pkg-config").args(["--exists", "openssl"]).status().is_ok_and(|status| status.success())
+}
+
+fn install_packages(packages: &[&'static str], needs: &[Need]) -> Result<()> {
+    let refuse = |reason: &str| Err(Error::Missing { packages: packages.to_vec(), reason: reason.to_owned() });
+    if !is_program("apt-get") {
+        return refuse("this machine has no apt-get");
+    }
+    let by_sudo = !is_root()?;
+    if by_sudo && !may_sudo() {
+        return refuse("neither root's rights nor sudo without a password are at hand");
+    }
+    eprintln!("installing Debian's packages: {}", packages.join(" "));
+    let update = apt_get(by_sudo, &["update"]);
+    let installed = update.and_then(|()| {
+        let install = ["install", "--yes", "--no-install-recommends"];
+        apt_get(by_sudo, &[&install[..], packages].concat())
+    });
+    if let Err(error) = installed {
+        return refuse(&format!("apt-get could not install them ({error})"));
+    }
+    match missing_packages(needs) {
+        none if none.is_empty() => Ok(()),
+        packages => Err(Error::Missing { packages, reason: "they are still missing after apt-get".to_owned() }),
+    }
+}
+
+fn may_sudo() -> bool {
+    let tried = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn apt_get(by_sudo: bool, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(if by_sudo { "sudo" } else { "env" });
+    if by_sudo {
+        command.args(["-n", "env"]);
+    }
+    command
+        .arg("DEBIAN_FRONTEND=noninteractive")
+        .args(["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"])
+        .args(arguments);
+    let what = format!("apt-get {}", arguments.join(" "));
+    let output = command.stdin(Stdio::null()).output().map_err(Error::io(format_args!("run {what}")))?;
+    check(&output, &what).map(drop)
+}
+
+/// Fetches the jars into a folder that becomes the real one by its name, as the last step.
+fn fetch_kafka() -> Result<()> {
+    eprintln!("fetching Kafka {KAFKA_VERSION} (54 MB) into {}", kafka_folder().display());
+    let folder = kafka_folder();
+    let partial = folder.join("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(Error::io(format_args!("remove {}", partial.display())))?;
+    }
+    make_folder(&partial)?;
+    let pom = folder.join("pom.xml");
+    fs::write(&pom, KAFKA_POM).map_err(Error::io(format_args!("write {}", pom.display())))?;
+    let mut maven = Command::new("mvn");
+    maven.args(["--batch-mode", "--quiet", "--file"]).arg(&pom).arg("dependency:copy-dependencies");
+    maven.arg(format!("-DoutputDirectory={}", partial.display())).stdin(Stdio::null());
+    let output = maven.output().map_err(Error::io("run mvn"))?;
+    if !output.status.success() {
+        // Maven complains on its standard output.
+        let said = tail(&String::from_utf8_lossy(&output.stdout));
+        return Err(Error::Command {
+            command: "mvn dependency:copy-dependencies".to_owned(),
+            status: output.status,
+            output: said,
+        });
+    }
+    fs::rename(&partial, kafka_jars()).map_err(Error::io(format_args!("rename {}", partial.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pom_asks_for_the_version_that_the_folder_is_named_by() {
+        assert_eq!(KAFKA_POM.matches(&format!("<version>{KAFKA_VERSION}</version>")).count(), 2);
+    }
+
+    #[test]
+    fn a_program_is_found_on_the_path_or_not_at_all() {
+        assert!(is_program("sh"));
+        assert!(!is_program("no-such-program-anywhere"));
+    }
+
+    #[test]
+    fn nothing_needed_is_nothing_missing() {
+        assert!(missing_packages(&[]).is_empty());
+    }
+}

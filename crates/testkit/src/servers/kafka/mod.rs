@@ -1,0 +1,240 @@
+//! One Kafka broker that is its own controller, that tests may stop, stall and kill.
+
+mod builder;
+#[cfg(feature = "clients")]
+mod topics;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use builder::KafkaBuilder;
+
+use super::install::java_arguments;
+use super::process::{Identity, Lifetime, Process, Signal, command, tail};
+use super::scratch::Place;
+use super::wait::Patience;
+use super::{Certificates, Error, Result};
+
+const SERVER: &str = "Kafka";
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// What the broker logs as its last step, after it has registered with the controller and may serve.
+const READY: &str = "Kafka Server started";
+
+/// How a broker is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KafkaEndpoint {
+    bootstrap: String,
+}
+
+impl KafkaEndpoint {
+    /// The broker at `host:port`.
+    #[must_use]
+    pub fn at(bootstrap: &str) -> Self {
+        Self { bootstrap: bootstrap.to_owned() }
+    }
+
+    /// Its `bootstrap.servers`.
+    #[must_use]
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+}
+
+/// A broker with its own data, ports and log. Dropped, it is gone with its data, unless it was started to be kept.
+#[derive(Debug)]
+pub struct Kafka {
+    endpoint: KafkaEndpoint,
+    sasl_bootstrap: Option<String>,
+    certificates: Option<Certificates>,
+    layout: Layout,
+    process: Option<Process>,
+    // Last: removed only when the process is gone.
+    place: Place,
+}
+
+/// Where the parts of a broker lie.
+#[derive(Clone, Debug)]
+struct Layout {
+    properties: PathBuf,
+    logging: PathBuf,
+    log: PathBuf,
+    data: PathBuf,
+}
+
+impl Layout {
+    fn below(folder: &Path) -> Self {
+        Self {
+            properties: folder.join("server.properties"),
+            logging: folder.join("log4j2.properties"),
+            log: folder.join("log"),
+            data: folder.join("data"),
+        }
+    }
+
+    fn log_text(&self) -> String {
+        fs::read(&self.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+    }
+}
+
+impl Kafka {
+    /// A broker with the defaults of [`Kafka::builder`].
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaBuilder::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// A broker to be described: by default plain text without authentication, and topics are made by hand only.
+    #[must_use]
+    pub fn builder() -> KafkaBuilder {
+        KafkaBuilder::default()
+    }
+
+    /// How it is reached, in plain text.
+    #[must_use]
+    pub fn endpoint(&self) -> &KafkaEndpoint {
+        &self.endpoint
+    }
+
+    /// Its `bootstrap.servers`, in plain text.
+    #[must_use]
+    pub fn bootstrap(&self) -> &str {
+        self.endpoint.bootstrap()
+    }
+
+    /// Its `bootstrap.servers` for SASL over TLS, if it was built with that.
+    #[must_use]
+    pub fn sasl_bootstrap(&self) -> Option<&str> {
+        self.sasl_bootstrap.as_deref()
+    }
+
+    /// The certificates, if it was built with SASL over TLS.
+    #[must_use]
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_ref()
+    }
+
+    /// The process while it runs.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.process.as_ref().map(Process::identity)
+    }
+
+    /// All that it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.layout.log_text()
+    }
+
+    /// Asks it to stop, as an operator would, and waits until it has; returns how long that took.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] when it still runs after `limit`.
+    pub fn stop(&mut self, limit: Duration) -> Result<Duration> {
+        let Some(process) = &mut self.process else { return Ok(Duration::ZERO) };
+        process.identity().signal(Signal::Terminate)?;
+        let took = process.wait(SERVER, limit)?;
+        self.process = None;
+        Ok(took)
+    }
+
+    /// Starts it again on the same data and ports, after it was stopped, killed or has died; waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come up.
+    pub fn start_again(&mut self) -> Result<()> {
+        if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
+            return Ok(());
+        }
+        let logged = self.log().len();
+        let mut process = spawn(&self.layout, self.place.lifetime())?;
+        let ready = wait_until_ready(&self.layout, logged, &mut process);
+        // Kept in any case, so that it is stopped with us.
+        self.process = Some(process);
+        ready
+    }
+
+    /// Stops it and starts it again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kafka::stop`] and [`Kafka::start_again`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop(START_LIMIT)?;
+        self.start_again()
+    }
+
+    /// Kills it, as a loss of power would, and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] when the kernel does not let go of it.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
+    }
+
+    /// Freezes it: connections stay open, and nothing answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] when the signal is refused.
+    pub fn sigstop(&self) -> Result<()> {
+        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Stop))
+    }
+
+    /// Lets a frozen broker go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] when the signal is refused.
+    pub fn sigcont(&self) -> Result<()> {
+        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Continue))
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        if self.place.lifetime() == Lifetime::WithUs {
+            // Its data goes too: nothing is lost by a kill. Whatever is left dies with us.
+            let _ = self.kill9();
+        }
+    }
+}
+
+fn spawn(layout: &Layout, lifetime: Lifetime) -> Result<Process> {
+    let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
+    let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
+    let errors = log.try_clone().map_err(Error::io("share the log of Kafka"))?;
+    let mut command = command("java", lifetime, None);
+    command.arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
+    command.args(java_arguments("kafka.Kafka")?).arg(&layout.properties).stdout(log).stderr(errors);
+    Process::spawn(command, SERVER)
+}
+
+/// Waits for the line that says so, in what was logged beyond the first `logged` bytes.
+fn wait_until_ready(layout: &Layout, logged: usize, process: &mut Process) -> Result<()> {
+    let patience = Patience::of(START_LIMIT);
+    loop {
+        let log = layout.log_text();
+        let new = log.get(logged..).unwrap_or_default();
+        if new.contains(READY) {
+            return Ok(());
+        }
+        if let Some(status) = process.ended() {
+            return Err(Error::Ended { server: SERVER, status, log: tail(new) });
+        }
+        if patience.pause("Kafka to be ready").is_err() {
+            return Err(Error::TimedOut {
+                waiting_for: "Kafka to be ready".to_owned(),
+                limit: START_LIMIT,
+                log: tail(new),
+            });
+        }
+    }
+}

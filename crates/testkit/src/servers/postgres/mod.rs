@@ -1,0 +1,331 @@
+//! One PostgreSQL server, that tests may stop, stall and kill.
+
+mod builder;
+mod endpoint;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use builder::{Authentication, PostgresBuilder};
+pub use endpoint::{Database, PostgresEndpoint, Row};
+
+use super::account::Account;
+use super::process::{Identity, Lifetime, Process, Signal, command, tail};
+use super::scratch::Place;
+use super::wait::Patience;
+use super::{Certificates, Error, Result};
+
+const SERVER: &str = "PostgreSQL";
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How PostgreSQL is asked to stop; the names are those of `pg_ctl stop -m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Waits for all clients to leave.
+    Smart,
+    /// Ends its clients, waits until the walsenders have sent everything, and writes a checkpoint.
+    Fast,
+    /// Ends at once; the next start recovers.
+    Immediate,
+}
+
+/// A server with its own data, port and log. Dropped, it is gone with its data, unless it was started to be kept.
+#[derive(Debug)]
+pub struct Postgres {
+    endpoint: PostgresEndpoint,
+    certificates: Option<Certificates>,
+    layout: Layout,
+    account: Option<Account>,
+    process: Option<Process>,
+    // Last: removed only when the process is gone.
+    place: Place,
+}
+
+/// Where the parts of a server lie.
+#[derive(Clone, Debug)]
+struct Layout {
+    programs: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+}
+
+impl Postgres {
+    /// A server with the defaults of [`Postgres::builder`].
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresBuilder::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// A server to be described: by default the newest one installed, `wal_level = logical`, slots and connections to
+    /// spare, no fsync, `trust` for everybody, no TLS.
+    #[must_use]
+    pub fn builder() -> PostgresBuilder {
+        PostgresBuilder::default()
+    }
+
+    /// How it is reached.
+    #[must_use]
+    pub fn endpoint(&self) -> &PostgresEndpoint {
+        &self.endpoint
+    }
+
+    /// The URL of one of its databases, for its superuser.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        self.endpoint.url(database)
+    }
+
+    /// As [`PostgresEndpoint::psql`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn psql(&self, database: &str, sql: &str) -> Result<Vec<Row>> {
+        self.endpoint.psql(database, sql)
+    }
+
+    /// The certificates, if it was built with TLS.
+    #[must_use]
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_ref()
+    }
+
+    /// The process while it runs.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.process.as_ref().map(Process::identity)
+    }
+
+    /// Its data folder.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.layout.data
+    }
+
+    /// All that it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read(&self.layout.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+    }
+
+    /// Asks it to stop and waits until it has; returns how long that took. If it has not after `limit`, it runs on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] when it still runs after `limit`.
+    pub fn stop(&mut self, mode: Stop, limit: Duration) -> Result<Duration> {
+        let Some(process) = &mut self.process else { return Ok(Duration::ZERO) };
+        process.identity().signal(mode.signal())?;
+        let took = process.wait(SERVER, limit)?;
+        self.process = None;
+        Ok(took)
+    }
+
+    /// Starts it again on the same data and port, after it was stopped, killed or has died; waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come up.
+    pub fn start_again(&mut self) -> Result<()> {
+        if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
+            return Ok(());
+        }
+        let mut process = spawn(&self.layout, self.account.as_ref(), self.place.lifetime())?;
+        let ready = wait_until_ready(&self.layout, &mut process);
+        // Kept in any case, so that it is stopped with us.
+        self.process = Some(process);
+        ready
+    }
+
+    /// Stops it and starts it again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Postgres::stop`] and [`Postgres::start_again`].
+    pub fn restart(&mut self, mode: Stop) -> Result<()> {
+        self.stop(mode, START_LIMIT)?;
+        self.start_again()
+    }
+
+    /// Kills all of its processes, as a loss of power would, and waits until they are gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] when the kernel does not let go of them.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
+    }
+
+    /// Freezes all of its processes: connections stay open, and nothing answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] when the signal is refused.
+    pub fn sigstop(&self) -> Result<()> {
+        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Stop))
+    }
+
+    /// Lets a frozen server go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Command`] when the signal is refused.
+    pub fn sigcont(&self) -> Result<()> {
+        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Continue))
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if self.place.lifetime() == Lifetime::OnItsOwn {
+            return;
+        }
+        // An immediate stop lets go of the shared memory, which a kill leaves behind; frozen, it could not hear it.
+        let stopped = process
+            .signal_family(Signal::Continue)
+            .and_then(|()| process.identity().signal(Stop::Immediate.signal()))
+            .and_then(|()| process.wait(SERVER, Duration::from_secs(6)));
+        if stopped.is_err() {
+            // Whatever is left dies with us.
+            let _ = process.kill(SERVER);
+        }
+    }
+}
+
+impl Stop {
+    /// The signal that stands for it: "Shutting Down the Server" in PostgreSQL's manual.
+    fn signal(self) -> Signal {
+        match self {
+            Self::Smart => Signal::Terminate,
+            Self::Fast => Signal::Interrupt,
+            Self::Immediate => Signal::Quit,
+        }
+    }
+}
+
+fn spawn(layout: &Layout, account: Option<&Account>, lifetime: Lifetime) -> Result<Process> {
+    let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
+    let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
+    let errors = log.try_clone().map_err(Error::io("share the log of PostgreSQL"))?;
+    let mut command = command(layout.programs.join("postgres"), lifetime, account);
+    command.arg("-D").arg(&layout.data).current_dir("/").stdout(log).stderr(errors);
+    Process::spawn(command, SERVER)
+}
+
+/// By the status line of `postmaster.pid`, as `pg_ctl start` does.
+fn wait_until_ready(layout: &Layout, process: &mut Process) -> Result<()> {
+    let patience = Patience::of(START_LIMIT);
+    let pid = process.identity().pid().to_string();
+    let log = || tail(&fs::read_to_string(&layout.log).unwrap_or_default());
+    loop {
+        let file = fs::read_to_string(layout.data.join("postmaster.pid")).unwrap_or_default();
+        if is_ready(&file, &pid) {
+            return Ok(());
+        }
+        if let Some(status) = process.ended() {
+            return Err(Error::Ended { server: SERVER, status, log: log() });
+        }
+        if patience.pause("PostgreSQL to be ready").is_err() {
+            let waiting_for = "PostgreSQL to be ready".to_owned();
+            return Err(Error::TimedOut { waiting_for, limit: START_LIMIT, log: log() });
+        }
+    }
+}
+
+/// The first line of `postmaster.pid` is the process, the eighth its status.
+fn is_ready(file: &str, pid: &str) -> bool {
+    let mut lines = file.lines().map(str::trim);
+    lines.next() == Some(pid) && matches!(lines.nth(6), Some("ready" | "standby"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_status_of_this_very_process_counts() {
+        let file = "12\n/data\n1700000000\n15000\n/sockets\n127.0.0.1\n  1 2\nready   \n";
+        assert!(is_ready(file, "12"));
+        assert!(!is_ready(file, "13"));
+        assert!(!is_ready(&file.replace("ready   ", "starting"), "12"));
+        assert!(!is_ready("12\n", "12"));
+        assert!(!is_ready("", "12"));
+    }
+
+    #[test]
+    fn a_server_keeps_what_was_committed_through_every_kind_of_end() {
+        let mut postgres = Postgres::builder().fsync(true).start().unwrap();
+        postgres.psql("postgres", "CREATE TABLE kept (id int)").unwrap();
+        let mut count = 0;
+        let mut insert = |postgres: &Postgres| {
+            count += 1;
+            postgres.psql("postgres", &format!("INSERT INTO kept VALUES ({count})")).unwrap();
+            assert_eq!(postgres.endpoint().value("postgres", "SELECT count(*) FROM kept").unwrap(), count.to_string());
+        };
+        insert(&postgres);
+        postgres.restart(Stop::Fast).unwrap();
+        insert(&postgres);
+        postgres.restart(Stop::Immediate).unwrap();
+        insert(&postgres);
+        postgres.kill9().unwrap();
+        assert!(postgres.identity().is_none());
+        assert!(postgres.psql("postgres", "SELECT 1").is_err());
+        postgres.start_again().unwrap();
+        insert(&postgres);
+    }
+
+    #[test]
+    fn a_dropped_server_is_gone_with_its_data() {
+        let postgres = Postgres::start().unwrap();
+        let (identity, data) = (postgres.identity().unwrap(), postgres.data().to_owned());
+        assert!(identity.is_alive() && data.is_dir());
+        drop(postgres);
+        assert!(!identity.is_alive());
+        assert!(!data.exists());
+    }
+
+    #[test]
+    fn a_frozen_server_can_still_be_dropped() {
+        let postgres = Postgres::start().unwrap();
+        let identity = postgres.identity().unwrap();
+        postgres.sigstop().unwrap();
+        drop(postgres);
+        assert!(!identity.is_alive());
+    }
+
+    #[test]
+    fn a_setting_that_the_server_refuses_is_named() {
+        let refused = Postgres::builder().setting("no_such_setting", "1").start().unwrap_err();
+        assert!(refused.to_string().contains("no_such_setting"), "{refused}");
+    }
+
+    #[test]
+    fn with_scram_and_tls_only_the_right_password_over_tls_comes_in() {
+        let built = Postgres::builder().authentication(Authentication::Scram { password: "p w'd".to_owned() }).tls();
+        let postgres = built.hba("hostnossl all all all reject").start().unwrap();
+        let authority = postgres.certificates().unwrap().authority.display().to_string();
+        let url = format!("{}?sslmode=verify-full&sslrootcert={authority}", postgres.url("postgres"));
+        let used = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        assert_eq!(PostgresEndpoint::at(&url).unwrap().psql("postgres", used).unwrap(), [["t"]]);
+        for (change, into) in [("p%20w%27d", "wrong"), ("sslmode=verify-full", "sslmode=disable")] {
+            let refused = PostgresEndpoint::at(&url.replace(change, into)).unwrap().psql("postgres", used);
+            assert!(refused.is_err(), "{into}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_stopped_server_is_the_same_system() {
+        let mut original = Postgres::start().unwrap();
+        let system = "SELECT system_identifier FROM pg_control_system()";
+        let identifier = original.psql("postgres", system).unwrap();
+        original.stop(Stop::Fast, Duration::from_secs(20)).unwrap();
+        let copy = Postgres::builder().copy_of(&original).start().unwrap();
+        assert_eq!(copy.psql("postgres", system).unwrap(), identifier);
+        assert_ne!(copy.endpoint().port(), original.endpoint().port());
+    }
+}
