@@ -1,1 +1,4 @@
-//! The integration tests.
+//! The integration tests: the real binary, and what belongs to it.
+
+mod cli;
+mod config;

@@ -1,2 +1,72 @@
 //! What people and CI run.
-fn main() {}
+//!
+//! It needs a Rust toolchain and a C compiler and nothing else: the servers come by [`walpost_testkit::servers`], and
+//! whatever was started is stopped again, also on failure, Ctrl-C and SIGTERM.
+
+mod demo;
+mod dependencies;
+mod interrupt;
+mod mutants;
+mod services;
+mod steps;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+walpost's own commands
+
+Usage: cargo xtask <command>
+
+Commands:
+  demo [--kafka]           Show walpost at work on a throw-away PostgreSQL: orders are committed with their outbox rows,
+                           the relay is killed and started again, and nothing is lost. With --kafka into a real Kafka.
+  test [FILTER…]           Bring in and start what the tests need, run every check and every test, stop all again.
+                           With filters only the tests whose names contain one of them.
+  services up [--kafka]    Start a PostgreSQL, and a Kafka if wanted, to play with; print how they are reached.
+  services status          Say which of them run.
+  services down            Stop them and remove their data.
+  mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
+  dependencies             Check who depends on whom, and all licences and sources.
+  help                     This text.
+
+What is fetched stays in .services, which git ignores; WALPOST_SERVICES names another folder.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = interrupt::listen().and_then(|()| dispatch(&arguments));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if let Some(interrupted) = error.downcast_ref::<interrupt::Interrupted>() {
+                eprintln!("xtask: {interrupted}");
+                return ExitCode::from(interrupted.exit_code());
+            }
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["demo"] => demo::run(demo::Broker::None),
+        ["demo", "--kafka"] => demo::run(demo::Broker::Kafka),
+        ["test", filters @ ..] => test::run(filters),
+        ["services", "up"] => services::up(false),
+        ["services", "up", "--kafka"] => services::up(true),
+        ["services", "status"] => services::status(),
+        ["services", "down"] => services::down(),
+        ["mutants"] => mutants::run(),
+        ["dependencies"] => dependencies::run(),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => bail!("there is no command `{}`: `cargo xtask help` lists them", words.join(" ")),
+    }
+}

@@ -139,10 +139,10 @@ impl Feedback {
         self.not_before = Some(now.after(self.backoff.next_wait()));
     }
 
-    /// The status update to send now, if one is due. `is_last` asks for what has not been told yet.
-    pub fn poll_status(&mut self, is_last: bool, now: Moment) -> Option<StatusUpdate> {
+    /// The status update to send now, if one is due. The timer runs to the end: a last checkpoint may be slow.
+    pub fn poll_status(&mut self, now: Moment) -> Option<StatusUpdate> {
         let has_news = self.checkpointed > self.confirmed;
-        let is_due = self.is_reply_owed || self.is_reply_wanted || has_news || (!is_last && now >= self.status_due());
+        let is_due = self.is_reply_owed || self.is_reply_wanted || has_news || now >= self.status_due();
         if !is_due {
             return None;
         }

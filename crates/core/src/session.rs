@@ -18,6 +18,8 @@
 
 mod inbound;
 mod outbound;
+#[cfg(test)]
+mod simulation;
 
 use std::time::Duration;
 
@@ -54,6 +56,8 @@ pub struct Settings {
     pub silence_timeout: Duration,
     /// How long an ending session waits for what is owed and for its last checkpoint.
     pub drain_timeout: Duration,
+    /// Stop by itself once everything before this position was received.
+    pub stop_at: Option<Lsn>,
 }
 
 impl Default for Settings {
@@ -66,6 +70,7 @@ impl Default for Settings {
             retry_ceiling: Duration::from_secs(30),
             silence_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
+            stop_at: None,
         }
     }
 }
@@ -151,6 +156,7 @@ pub struct Session {
     /// A record that does not fit beside what is owed. No frame is taken before it.
     held: Option<Record>,
     phase: Phase,
+    is_source_lost: bool,
     heard_at: Moment,
     /// The server was asked for a sign of life and has given none.
     is_asked_for_life: bool,
@@ -180,6 +186,7 @@ impl Session {
             feedback: Feedback::new(settings.feedback.clone(), &start, now),
             held: None,
             phase: Phase::Running,
+            is_source_lost: false,
             heard_at: now,
             is_asked_for_life: false,
             settings,
@@ -192,7 +199,9 @@ impl Session {
         match &self.phase {
             Phase::Running => self.has_room(),
             // A stop waits for the end of the transaction that is open, so that a restart repeats none of it.
-            Phase::Ending { cause: Cause::Stopped, .. } => self.inbound.is_in_transaction() && self.has_room(),
+            Phase::Ending { cause: Cause::Stopped, .. } => {
+                !self.is_source_lost && self.inbound.is_in_transaction() && self.has_room()
+            }
             Phase::Ending { .. } | Phase::Ended => false,
         }
     }
@@ -218,8 +227,10 @@ impl Session {
                 Ok(())
             }
         };
-        if let Err(error) = applied {
-            self.end(Cause::Broken(error), now);
+        match applied {
+            Err(error) => self.end(Cause::Broken(error), now),
+            Ok(()) if self.has_reached_its_stop() => self.stop(now),
+            Ok(()) => {}
         }
         self.check();
     }
@@ -257,6 +268,7 @@ impl Session {
 
     /// The stream has ended without being told to.
     pub fn source_lost(&mut self, now: Moment) {
+        self.is_source_lost = true;
         self.end(Cause::SourceLost, now);
     }
 
@@ -265,13 +277,16 @@ impl Session {
         self.end(Cause::Stopped, now);
     }
 
-    /// What to do next; `None` until the next input or [`deadline`](Self::deadline).
+    /// What to do next; `None` until the next input or [`deadline`](Self::deadline), and for ever after [`Action::End`].
     pub fn poll(&mut self, now: Moment) -> Option<Action<'_>> {
+        if matches!(self.phase, Phase::Ended) {
+            return None;
+        }
         self.watch_silence(now);
         if let Some(notice) = self.inbound.take_notice() {
             return Some(Action::Notice(notice));
         }
-        if self.outbound.take_reset() {
+        if self.outbound.take_reset(now) {
             return Some(Action::ResetSink);
         }
         if let Some(ticket) = self.outbound.next_publication(now) {
@@ -282,7 +297,7 @@ impl Session {
         if let Some(progress) = self.feedback.poll_checkpoint(watermark, is_last, now) {
             return Some(Action::Checkpoint(progress));
         }
-        if let Some(status) = self.feedback.poll_status(is_last, now) {
+        if let Some(status) = self.feedback.poll_status(now) {
             self.check();
             return Some(Action::Confirm(status));
         }
@@ -344,6 +359,10 @@ impl Session {
         self.outbound.trouble()
     }
 
+    fn has_reached_its_stop(&self) -> bool {
+        self.settings.stop_at.is_some_and(|position| self.received() >= position) && !self.inbound.is_in_transaction()
+    }
+
     fn has_room(&self) -> bool {
         self.held.is_none() && self.owed().records < self.settings.max_records
     }
@@ -358,7 +377,7 @@ impl Session {
     }
 
     fn admit_held(&mut self) {
-        if let Some(record) = self.held.take_if(|_| true) {
+        if let Some(record) = self.held.take() {
             self.admit_or_hold(record);
         }
     }
@@ -372,11 +391,16 @@ impl Session {
     }
 
     fn end(&mut self, cause: Cause, now: Moment) {
-        let deadline = match &self.phase {
-            Phase::Running => now.after(self.settings.drain_timeout),
-            // What is worse than a stop takes its place; the deadline stays.
-            Phase::Ending { cause: Cause::Stopped, deadline } if cause != Cause::Stopped => *deadline,
-            Phase::Ending { .. } | Phase::Ended => return,
+        let deadline = match (&self.phase, &cause) {
+            (Phase::Running, _) => now.after(self.settings.drain_timeout),
+            // What needs an operator takes the place of a stop and of a lost source; the deadline stays.
+            (
+                Phase::Ending { cause: Cause::Stopped | Cause::SourceLost | Cause::Silent, deadline },
+                Cause::Broken(_) | Cause::Undeliverable(..),
+            ) => *deadline,
+            // A stop has its last checkpoint, also when the source goes away meanwhile.
+            (Phase::Ending { cause: Cause::SourceLost | Cause::Silent, deadline }, Cause::Stopped) => *deadline,
+            (Phase::Ending { .. } | Phase::Ended, _) => return,
         };
         self.phase = Phase::Ending { cause, deadline };
     }

@@ -35,6 +35,8 @@ enum Flow {
     Draining { alone_until: Ticket },
     /// The sink has to give everything back.
     Resetting { alone_until: Ticket, is_asked: bool },
+    /// The sink could not be made anew, and takes nothing until it is. It is tried again at this moment.
+    Shut { alone_until: Ticket, resume_at: Moment },
     /// The sink has given everything back; the reports of it are awaited.
     Collecting { alone_until: Ticket, resume_at: Moment },
     /// Nothing is handed over before this moment.
@@ -71,6 +73,7 @@ impl Outbound {
             Flow::Singly { .. }
             | Flow::Draining { .. }
             | Flow::Resetting { .. }
+            | Flow::Shut { .. }
             | Flow::Collecting { .. }
             | Flow::Waiting { .. } => None,
         }
@@ -82,7 +85,8 @@ impl Outbound {
     }
 
     /// Whether the sink has to be reset now. Says so once.
-    pub(super) fn take_reset(&mut self) -> bool {
+    pub(super) fn take_reset(&mut self, now: Moment) -> bool {
+        self.turn(now);
         match &mut self.flow {
             Flow::Resetting { is_asked, .. } if !*is_asked => {
                 *is_asked = true;
@@ -136,7 +140,7 @@ impl Outbound {
             }
             Err(failure) => {
                 self.trouble = Some(failure);
-                Flow::Waiting { alone_until, resume_at: now.after(wait) }
+                Flow::Shut { alone_until, resume_at: now.after(wait) }
             }
         };
     }
@@ -144,7 +148,7 @@ impl Outbound {
     /// When something may go that may not go now.
     pub(super) fn deadline(&self) -> Option<Moment> {
         let resume_at = match self.flow {
-            Flow::Waiting { resume_at, .. } => Some(resume_at),
+            Flow::Shut { resume_at, .. } | Flow::Waiting { resume_at, .. } => Some(resume_at),
             Flow::Flowing
             | Flow::Draining { .. }
             | Flow::Resetting { .. }
@@ -197,6 +201,7 @@ impl Outbound {
                 self.flow = match self.flow {
                     Flow::Collecting { resume_at, .. } => Flow::Collecting { alone_until, resume_at },
                     Flow::Resetting { is_asked, .. } => Flow::Resetting { alone_until, is_asked },
+                    Flow::Shut { resume_at, .. } => Flow::Shut { alone_until, resume_at },
                     Flow::Flowing | Flow::Draining { .. } | Flow::Waiting { .. } | Flow::Singly { .. } => {
                         Flow::Resetting { alone_until, is_asked: false }
                     }
@@ -207,21 +212,19 @@ impl Outbound {
 
     /// Moves on where only a report or time was awaited.
     fn turn(&mut self, now: Moment) {
+        let is_clear = self.ledger.out() == 0;
         self.flow = match self.flow {
-            Flow::Draining { alone_until } if self.ledger.out() == 0 => Flow::Singly { alone_until },
-            Flow::Collecting { alone_until, resume_at } if self.ledger.out() == 0 => {
+            Flow::Draining { alone_until } if is_clear => Flow::Singly { alone_until },
+            Flow::Collecting { alone_until, resume_at } if is_clear && now < resume_at => {
                 Flow::Waiting { alone_until, resume_at }
+            }
+            Flow::Collecting { alone_until, .. } if is_clear => Flow::Singly { alone_until },
+            Flow::Waiting { alone_until, resume_at } if now >= resume_at => Flow::Singly { alone_until },
+            Flow::Shut { alone_until, resume_at } if now >= resume_at => {
+                Flow::Resetting { alone_until, is_asked: false }
             }
             flow => flow,
         };
-        if let Flow::Waiting { alone_until, resume_at } = self.flow
-            && now >= resume_at
-        {
-            // Records that a failed reset left with the sink come back only by another.
-            let is_clear = self.ledger.out() == 0;
-            self.flow =
-                if is_clear { Flow::Singly { alone_until } } else { Flow::Resetting { alone_until, is_asked: false } };
-        }
     }
 
     /// Whether this record is the only one with the sink, sent alone on purpose.
@@ -230,7 +233,7 @@ impl Outbound {
     }
 
     fn is_giving_back(&self) -> bool {
-        matches!(self.flow, Flow::Resetting { .. } | Flow::Collecting { .. })
+        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
     }
 
     fn alone_until(&self) -> Option<Ticket> {
@@ -238,6 +241,7 @@ impl Outbound {
             Flow::Flowing => None,
             Flow::Draining { alone_until }
             | Flow::Resetting { alone_until, .. }
+            | Flow::Shut { alone_until, .. }
             | Flow::Collecting { alone_until, .. }
             | Flow::Waiting { alone_until, .. }
             | Flow::Singly { alone_until } => Some(alone_until),

@@ -49,8 +49,9 @@ pub(super) fn is_root() -> Result<bool> {
     Ok(fs::metadata("/proc/self").map_err(Error::io("look at /proc/self"))?.uid() == 0)
 }
 
-/// The temporary folder, or `/tmp` when another account could not enter the configured one.
-pub(super) fn temporary_folder() -> PathBuf {
+/// The temporary folder, or `/tmp` when another account, such as a server's, could not enter the configured one.
+#[must_use]
+pub fn temporary_folder() -> PathBuf {
     let configured = std::env::temp_dir();
     let open_to_all = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
     if configured.ancestors().all(open_to_all) { configured } else { PathBuf::from("/tmp") }

@@ -24,12 +24,13 @@ mod scratch;
 mod shared;
 mod wait;
 
+pub use account::temporary_folder;
 pub use certificates::Certificates;
 pub use error::Error;
 pub use install::{Need, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};
 pub use postgres::{Authentication, Database, Postgres, PostgresBuilder, PostgresEndpoint, Row, Stop};
-pub use process::{Identity, Signal, signal_group};
+pub use process::{Identity, Signal, dependent, signal_group, spawn_dependent};
 pub use scratch::{Scratch, sweep};
 pub use shared::{KAFKA_VARIABLE, POSTGRES_VARIABLE, shared_kafka, shared_postgres};
 pub use wait::{Patience, wait_until};

@@ -1,5 +1,6 @@
 //! The processes of servers: born so that they die with us, named so that a reused number is never signalled.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -165,7 +166,7 @@ pub(super) enum Lifetime {
 }
 
 /// A command that runs `program` with that lifetime, as `account` if one is given, away from the terminal's signals.
-pub(super) fn command(program: impl AsRef<std::ffi::OsStr>, lifetime: Lifetime, account: Option<&Account>) -> Command {
+pub(super) fn command(program: impl AsRef<OsStr>, lifetime: Lifetime, account: Option<&Account>) -> Command {
     let mut words = match lifetime {
         Lifetime::WithUs => vec!["setpriv".to_owned(), "--pdeathsig=KILL".to_owned()],
         Lifetime::OnItsOwn => vec!["setsid".to_owned()],
@@ -183,6 +184,23 @@ pub(super) fn command(program: impl AsRef<std::ffi::OsStr>, lifetime: Lifetime, 
         command.process_group(0);
     }
     command
+}
+
+/// A command for a program that dies with us and does not hear the terminal's signals; to be started by
+/// [`spawn_dependent`].
+#[must_use]
+pub fn dependent(program: impl AsRef<OsStr>) -> Command {
+    command(program, Lifetime::WithUs, None)
+}
+
+/// Starts a command made by [`dependent`], from a thread that lasts as long as we do.
+///
+/// # Errors
+///
+/// [`Error::Io`] when it cannot be started.
+pub fn spawn_dependent(command: Command) -> Result<Child> {
+    let what = format!("{command:?}");
+    spawn_from_lasting_thread(command).map_err(Error::io(format_args!("start {what}")))
 }
 
 /// A server's main process, ours to wait for.

@@ -18,8 +18,12 @@ use super::{Error, Result};
 
 const PREFIX: &str = "walpost-test-";
 
-/// Waits for its input to end, then removes the folder; servers that die at the same moment may still be writing.
+/// Waits for its input to end, then removes the folder. A PostgreSQL that was killed leaves the shared memory that the
+/// seventh line of its `postmaster.pid` names; and servers that die at the same moment may still be writing.
 const JANITOR: &str = r#"cat >/dev/null
+for file in "$0"/*/data/postmaster.pid; do
+    memory=$(sed -n '7s/.* //p' "$file") && [ -n "$memory" ] && ipcrm --shmem-id "$memory"
+done 2>/dev/null
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
     rm -rf -- "$0" 2>/dev/null && exit 0
     sleep 0.2

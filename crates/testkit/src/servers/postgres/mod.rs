@@ -5,6 +5,7 @@ mod endpoint;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub use builder::{Authentication, PostgresBuilder};
@@ -181,20 +182,35 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let Some(process) = &mut self.process else { return };
         if self.place.lifetime() == Lifetime::OnItsOwn {
             return;
         }
-        // An immediate stop lets go of the shared memory, which a kill leaves behind; frozen, it could not hear it.
-        let stopped = process
-            .signal_family(Signal::Continue)
-            .and_then(|()| process.identity().signal(Stop::Immediate.signal()))
-            .and_then(|()| process.wait(SERVER, Duration::from_secs(6)));
-        if stopped.is_err() {
-            // Whatever is left dies with us.
-            let _ = process.kill(SERVER);
+        if let Some(process) = &mut self.process {
+            end(process);
         }
+        forget_shared_memory(&self.layout.data);
     }
+}
+
+/// Ends a server whose data goes too.
+fn end(process: &mut Process) {
+    // An immediate stop also ends the server's own children; frozen, it could not hear it.
+    let stopped = process
+        .signal_family(Signal::Continue)
+        .and_then(|()| process.identity().signal(Stop::Immediate.signal()))
+        .and_then(|()| process.wait(SERVER, Duration::from_secs(6)));
+    if stopped.is_err() {
+        // Whatever is left dies with us.
+        let _ = process.kill(SERVER);
+    }
+}
+
+/// Lets go of what a killed server left: its `postmaster.pid` names the segment in the seventh line, after its key.
+fn forget_shared_memory(data: &Path) {
+    let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    let Some(segment) = file.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) else { return };
+    // Gone already is as good.
+    let _ = Command::new("ipcrm").args(["--shmem-id", segment]).stderr(Stdio::null()).status();
 }
 
 impl Stop {

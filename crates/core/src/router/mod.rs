@@ -1,0 +1,256 @@
+//! From a row to a record, as Debezium's Outbox Event Router would make it.
+//!
+//! A row is looked at in Debezium's order (`EventRouterDelegate.apply`): payload column, timestamp, headers and partition,
+//! value, key, topic. So a row with several faults is refused for the one that Debezium would have died of. Where Debezium
+//! dies of what can be published without a guess, it is published: a `timestamptz` as the timestamp, an integer as the route.
+//!
+//! What it refuses to do: change a payload. Without a converter in the configuration the value is the payload column's own
+//! bytes, a slice of what PostgreSQL sent. Options whose meaning is not built yet are refused by name when the relay starts,
+//! never ignored at a row.
+//!
+//! On the plain path an event costs no allocation: the parts of the record are slices of the frame, header names and topics
+//! are shared.
+
+mod binding;
+pub(crate) mod column;
+mod java;
+mod known;
+mod nearest;
+mod options;
+mod placement;
+mod topic;
+
+use bytes::Bytes;
+
+pub use self::binding::Binding;
+pub use self::options::{
+    EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, KnownOption, Missing, NullBehavior, OptionFault,
+    Options, Parsed,
+};
+pub use self::placement::{Placement, Target};
+
+use self::binding::{Column, Placed};
+use self::column::{Kind, PointInTime};
+use self::topic::Routes;
+use crate::convert;
+use crate::event::Event;
+use crate::pgoutput::Relation;
+use crate::poison::RowFault;
+use crate::record::{Header, Headers, Record};
+
+/// What a row becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Routed {
+    /// A record to publish.
+    Record(Record),
+}
+
+/// The router of one outbox.
+#[derive(Debug)]
+pub struct Router {
+    options: Options,
+    routes: Routes,
+}
+
+impl Router {
+    /// A router with these options.
+    ///
+    /// # Errors
+    /// Every option that cannot be honoured, all at once.
+    pub fn new(options: Options) -> Result<Self, Vec<OptionFault>> {
+        let mut faults = unnamed_columns(&options);
+        faults.extend(not_built_yet(&options));
+        match Routes::new(&options) {
+            Ok(routes) if faults.is_empty() => Ok(Self { options, routes }),
+            Ok(_) => Err(faults),
+            Err(fault) => {
+                faults.push(fault);
+                Err(faults)
+            }
+        }
+    }
+
+    /// The options that it was made with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What an update of a row of this outbox leads to. It is for the session to act on it; deletes and truncations are
+    /// ignored.
+    #[must_use]
+    pub fn on_update(&self) -> InvalidOperation {
+        self.options.table_op_invalid_behavior
+    }
+
+    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row.
+    #[must_use]
+    pub fn bind(&self, relation: &Relation<'_>) -> Binding {
+        Binding::new(&self.options, relation)
+    }
+
+    /// Makes the record of a row. `binding` is that of the row's relation, made by this router.
+    ///
+    /// # Errors
+    /// The row cannot be published: what is missing or does not fit.
+    pub fn route(&self, binding: &mut Binding, event: &Event<'_>) -> Result<Routed, RowFault> {
+        if event.cells.len() != binding.width {
+            let (cells, width, table) = (event.cells.len(), binding.width, &binding.table);
+            return Err(RowFault::new(format!("the row has {cells} values and {table} has {width} columns")));
+        }
+        let row = Row { binding, event };
+        let payload = present(&row.binding.payload)?;
+        let timestamp_ms = row.timestamp_ms()?;
+        let value = self.value(&row, payload)?;
+        let (headers, partition) = row.placed()?;
+        let key = row.own_bytes(present(&row.binding.key)?)?;
+        let topic = self.topic(binding, event)?;
+        Ok(Routed::Record(Record { identity: event.identity, topic, key, value, headers, timestamp_ms, partition }))
+    }
+
+    /// NULL is a tombstone in any case. With `route.tombstone.on.empty.payload` so is a text of which Java's `trim` leaves
+    /// nothing, that is of characters up to U+0020 alone; an empty `bytea` is not.
+    fn value(&self, row: &Row<'_, '_>, payload: &Column) -> Result<Option<Bytes>, RowFault> {
+        let value = row.own_bytes(payload)?;
+        let may_vanish = self.options.route_tombstone_on_empty_payload && payload.kind == Kind::Text;
+        Ok(value.filter(|bytes| !(may_vanish && bytes.iter().all(|byte| *byte <= b' '))))
+    }
+
+    fn topic(&self, binding: &mut Binding, event: &Event<'_>) -> Result<std::sync::Arc<str>, RowFault> {
+        let row = Row { binding, event };
+        let column = present(&row.binding.route)?;
+        let text = row.binding.text(column, event.cells)?.ok_or_else(|| {
+            let (name, table) = (&column.name, &row.binding.table);
+            RowFault::new(format!("column \"{name}\" of {table} is NULL, so the row routes to no topic"))
+        })?;
+        let text = match column.kind {
+            Kind::Boolean => column::boolean(text).ok_or_else(|| row.binding.unreadable(column))?.as_bytes(),
+            _ => text,
+        };
+        let Binding { route: Ok(column), memory, .. } = binding else { return Err(RowFault::new("no route column")) };
+        self.routes.topic(text, memory, &column.name)
+    }
+}
+
+/// A row beside what is known of its relation.
+struct Row<'r, 'e> {
+    binding: &'r Binding,
+    event: &'r Event<'e>,
+}
+
+impl Row<'_, '_> {
+    /// The column's own bytes; `None` for NULL.
+    fn own_bytes(&self, column: &Column) -> Result<Option<Bytes>, RowFault> {
+        self.converted(column, convert::own_bytes)
+    }
+
+    fn converted(
+        &self,
+        column: &Column,
+        convert: fn(Kind, &[u8], &Event<'_>) -> Option<Bytes>,
+    ) -> Result<Option<Bytes>, RowFault> {
+        let Some(text) = self.binding.text(column, self.event.cells)? else { return Ok(None) };
+        match convert(column.kind, text, self.event) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(self.binding.unreadable(column)),
+        }
+    }
+
+    /// The configured column, or else the time of the commit: where none is configured, where it is NULL, and for one
+    /// millisecond before 1970, which Kafka takes for "no timestamp" (`RecordBatch.NO_TIMESTAMP`).
+    fn timestamp_ms(&self) -> Result<i64, RowFault> {
+        let commit = self.event.commit_time.unix_millis();
+        let Some(slot) = &self.binding.timestamp else { return Ok(commit) };
+        let column = present(slot)?;
+        let Some(text) = self.binding.text(column, self.event.cells)? else { return Ok(commit) };
+        let point = match column.kind {
+            Kind::Timestamp => column::timestamp(text),
+            _ => column::integer(text).map(PointInTime::Millis),
+        };
+        match point.ok_or_else(|| self.binding.unreadable(column))? {
+            PointInTime::Millis(-1) => Ok(commit),
+            PointInTime::Millis(millis) if millis >= 0 => Ok(millis),
+            PointInTime::Millis(_) => Err(self.timestamp_fault(column, "lies before 1970")),
+            PointInTime::Infinite => Err(self.timestamp_fault(column, "is infinite")),
+        }
+    }
+
+    fn timestamp_fault(&self, column: &Column, problem: &str) -> RowFault {
+        let (name, table) = (&column.name, &self.binding.table);
+        RowFault::new(format!("the time in column \"{name}\" of {table} {problem}, which no record's timestamp can be"))
+    }
+
+    /// The headers in order, and the partition that the last entry chooses.
+    fn placed(&self) -> Result<(Headers, Option<i32>), RowFault> {
+        let mut headers = Headers::new();
+        let mut partition = None;
+        for placed in &self.binding.placed {
+            match placed {
+                Placed::Header(name, slot) => {
+                    let value = self.converted(present(slot)?, convert::header_bytes)?;
+                    headers.push(Header { name: name.clone(), value });
+                }
+                Placed::Partition(slot) => partition = self.partition(present(slot)?)?,
+            }
+        }
+        Ok((headers, partition))
+    }
+
+    fn partition(&self, column: &Column) -> Result<Option<i32>, RowFault> {
+        let Some(text) = self.binding.text(column, self.event.cells)? else { return Ok(None) };
+        let number = column::integer(text).and_then(|number| i32::try_from(number).ok());
+        match number.ok_or_else(|| self.binding.unreadable(column))? {
+            number if number >= 0 => Ok(Some(number)),
+            _ => {
+                let (name, table) = (&column.name, &self.binding.table);
+                Err(RowFault::new(format!("the partition in column \"{name}\" of {table} is negative")))
+            }
+        }
+    }
+}
+
+fn present(slot: &binding::Slot) -> Result<&Column, RowFault> {
+    slot.as_ref().map_err(Clone::clone)
+}
+
+/// A fault for each option that has to name a column and names none.
+fn unnamed_columns(options: &Options) -> Vec<OptionFault> {
+    let columns = [
+        ("table.field.event.id", Some(&options.table_field_event_id)),
+        ("table.field.event.key", Some(&options.table_field_event_key)),
+        ("table.field.event.payload", Some(&options.table_field_event_payload)),
+        ("table.field.event.timestamp", options.table_field_event_timestamp.as_ref()),
+        ("route.by.field", Some(&options.route_by_field)),
+    ];
+    let unnamed = columns.into_iter().filter(|(_, column)| column.is_some_and(String::is_empty));
+    unnamed.map(|(option, _)| OptionFault::new(option, "it names no column")).collect()
+}
+
+/// A fault for each option that asks for what is not built yet.
+fn not_built_yet(options: &Options) -> Vec<OptionFault> {
+    let default = Options::default();
+    let envelope = options.table_fields_additional_placement.iter().find(|placement| placement.is_envelope());
+    let mut faults = Vec::new();
+    if let Some(placement) = envelope {
+        faults.push(OptionFault::new(
+            "table.fields.additional.placement",
+            format!("column \"{}\" cannot be placed into an envelope yet; place it as a header", placement.column),
+        ));
+    }
+    if options.table_expand_json_payload {
+        let reason = "payloads cannot be expanded yet, they pass byte for byte; leave it false";
+        faults.push(OptionFault::new("table.expand.json.payload", reason));
+    }
+    let tracing = [
+        ("tracing.span.context.field", options.tracing_span_context_field != default.tracing_span_context_field),
+        ("tracing.operation.name", options.tracing_operation_name != default.tracing_operation_name),
+        ("tracing.with.context.field.only", !options.tracing_with_context_field_only),
+    ];
+    let reason = "traces are not passed on yet; leave the option out, or place the column as a header";
+    let tracing = tracing.into_iter().filter(|(_, is_set)| *is_set);
+    faults.extend(tracing.map(|(option, _)| OptionFault::new(option, reason)));
+    faults
+}
+
+#[cfg(test)]
+mod tests;
