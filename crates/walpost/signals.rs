@@ -26,7 +26,7 @@ impl Stop {
                 };
                 if tell.send_replace(true) {
                     tracing::warn!("{name} again: ending at once; what was not checkpointed will be published again");
-                    std::process::exit(Exit::Forced.code());
+                    std::process::exit(i32::from(Exit::ForcedStop.code()));
                 }
                 tracing::info!("{name}: finishing what is in flight; once more ends at once");
             }

@@ -127,8 +127,10 @@ pub struct End {
     pub next_ticket: Ticket,
     /// How many records were taken from the log and are not settled. The next session publishes them again.
     pub unsettled: usize,
-    /// How many of them the sink still has. It must be reset before the next session.
+    /// How many of them the sink still has.
     pub out: usize,
+    /// The sink must be reset before the next session gets it: it still has records, or it failed one and was not made anew.
+    pub needs_reset: bool,
 }
 
 /// Why a session ended.
@@ -462,6 +464,7 @@ impl Session {
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),
             out: self.outbound.ledger.out(),
+            needs_reset: self.outbound.needs_reset(),
         })
     }
 

@@ -137,6 +137,7 @@ pub(super) struct Inbound {
     catalog: Catalog,
     timeline: Timeline,
     start: Lsn,
+    /// See [`Start::first_owed`]; forgotten once its transaction is complete.
     first_owed: Option<Identity>,
     open: Option<Transaction>,
     /// The end of the last complete transaction, or where the session started.
@@ -165,7 +166,8 @@ impl Inbound {
             catalog: Catalog::new(outboxes),
             timeline: start.timeline,
             start: start.position,
-            first_owed: start.first_owed,
+            // On another timeline the same place in the log can hold another transaction.
+            first_owed: start.first_owed.filter(|first| first.timeline == start.timeline),
             open: None,
             complete: start.position,
             received: start.position,
@@ -206,8 +208,10 @@ impl Inbound {
         }
     }
 
+    /// Whether a part of a transaction was taken in: of the open one, or of one that the last connection broke off and that
+    /// has not come again yet.
     pub(super) fn is_in_transaction(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.first_owed.is_some_and(|first| first.ordinal > 0)
     }
 
     pub(super) fn received(&self) -> Lsn {
@@ -222,9 +226,10 @@ impl Inbound {
         self.notices.pop_front()
     }
 
-    /// The identity of the row that would come next in the open transaction.
+    /// The identity of the row that would come next in the open transaction. Where that one has not begun again yet, what
+    /// the last connection knew of it.
     pub(super) fn next_identity(&self) -> Option<Identity> {
-        let open = self.open.as_ref().filter(|open| !open.is_skipped)?;
+        let Some(open) = self.open.as_ref().filter(|open| !open.is_skipped) else { return self.first_owed };
         let next = Identity { timeline: self.timeline, commit_lsn: open.commit_lsn, ordinal: open.ordinal };
         // Of a transaction that was settled in part before, what has not come again yet is still settled.
         let settled = self.first_owed.filter(|first| is_settled_before(next, *first));
@@ -267,6 +272,7 @@ impl Inbound {
             });
         }
         self.counters.transactions += 1;
+        self.first_owed = None;
         self.complete = commit.end_lsn;
         self.received = self.received.max(commit.end_lsn);
         ledger.close_transaction(commit.end_lsn, commit.commit_time);
@@ -350,8 +356,7 @@ impl Inbound {
     }
 }
 
-/// Whether an event comes before the first one owed, within the transaction of that one.
+/// Whether an event comes before the first one owed of the same timeline, within the transaction of that one.
 fn is_settled_before(identity: Identity, first_owed: Identity) -> bool {
-    (identity.timeline, identity.commit_lsn) == (first_owed.timeline, first_owed.commit_lsn)
-        && identity.ordinal < first_owed.ordinal
+    identity.commit_lsn == first_owed.commit_lsn && identity.ordinal < first_owed.ordinal
 }

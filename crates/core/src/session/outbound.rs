@@ -169,6 +169,11 @@ impl Outbound {
         self.verdict.as_ref()
     }
 
+    /// Whether the sink may not be used by another before it is reset.
+    pub(super) fn needs_reset(&self) -> bool {
+        self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
     fn delivered(&mut self, ticket: Ticket) {
         self.trouble = None;
         self.backoff.reset();

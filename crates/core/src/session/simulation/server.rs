@@ -103,7 +103,8 @@ impl Server {
         let length = random.pick(&[0, 0, 1, 1, 1, 2, 3, 5, 8, 30]);
         // A commit record may follow the one before at once: then a COMMIT and the next BEGIN share an LSN.
         let gap = random.pick(&[0, 0, 8, 64, 4096]) + 8 * length as u64 * u64::from(random.one_in(2));
-        let commit_lsn = self.replaces.take().unwrap_or(self.insert + gap);
+        let replaced = self.replaces.take().filter(|first| *first >= self.insert);
+        let commit_lsn = replaced.unwrap_or(self.insert + gap);
         let commit_end = commit_lsn + random.pick(&[40, 48, 1000]);
         let shape = u8::from(random.one_in(4));
         let identity =

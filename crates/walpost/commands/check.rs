@@ -1,0 +1,50 @@
+//! `walpost check`: everything that would keep the relay from running, all at once, and nothing changed.
+
+use std::time::Duration;
+
+use walpost_postgres::preflight::{self, Severity};
+use walpost_postgres::{inspect, sql};
+
+use super::{Outcome, postgres_refused};
+use crate::config::Settings;
+use crate::exit::Exit;
+use crate::{journal, relay};
+
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Looks for everything that would keep the relay from running.
+///
+/// # Errors
+/// The database cannot be asked at all; what it says when asked are findings.
+pub async fn check(settings: Settings) -> Outcome {
+    let findings = findings(&settings).await.map_err(postgres_refused)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+    if errors > 0 {
+        println!("{errors} of {} findings have to be put right first", findings.len());
+        return Ok(Exit::Findings);
+    }
+    println!("nothing keeps relay {:?} from running", settings.name());
+    Ok(Exit::Success)
+}
+
+/// The same while the relay runs, into its log.
+pub async fn beside_the_stream(settings: &Settings) {
+    match findings(settings).await {
+        Ok(findings) => findings.iter().for_each(journal::finding),
+        Err(error) => tracing::warn!(reason = journal::chain(&error), "the database could not be checked"),
+    }
+}
+
+async fn findings(settings: &Settings) -> Result<Vec<preflight::Finding>, walpost_postgres::Error> {
+    let connection = settings.source().connection();
+    let subject = relay::subject(settings);
+    let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
+    let inspection = inspect::inspect(&sql, connection, &subject).await?;
+    let mut findings = preflight::findings(&inspection, &subject);
+    findings.extend(sink_findings(settings).await);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    Ok(findings)
+}
