@@ -26,6 +26,8 @@ pub(super) struct Lines {
 struct State {
     lines: Vec<String>,
     is_ended: bool,
+    /// The last line has no end.
+    is_torn: bool,
     is_stalled: bool,
 }
 
@@ -48,6 +50,7 @@ impl Lines {
             if is_over {
                 state.is_ended = true;
             } else {
+                state.is_torn = !line.ends_with(b"\n");
                 state.lines.push(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned());
             }
             drop(state);
@@ -77,6 +80,11 @@ impl Lines {
     /// All from the `from`th on.
     pub(super) fn since(&self, from: usize) -> Vec<String> {
         self.state().lines.get(from..).unwrap_or_default().to_vec()
+    }
+
+    /// Whether the last one has no end.
+    pub(super) fn is_torn(&self) -> bool {
+        self.state().is_torn
     }
 
     /// The last ones, for a message.
@@ -155,6 +163,7 @@ mod tests {
         drop(writer);
         assert_eq!(lines.wait_for("none", 0, LIMIT), Awaited::Ended);
         assert_eq!(lines.tail(), "no end");
+        assert!(lines.is_torn());
     }
 
     #[test]

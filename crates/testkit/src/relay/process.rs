@@ -24,6 +24,8 @@ pub struct Ended {
     pub output: String,
     /// Its log.
     pub log: String,
+    /// Whether its output ends within a line.
+    is_torn: bool,
 }
 
 impl Ended {
@@ -37,6 +39,16 @@ impl Ended {
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
+    }
+
+    /// The records on its standard output. A line that was torn by its end is none.
+    ///
+    /// # Errors
+    ///
+    /// [`consumer::Error::Line`] for a line that is none.
+    pub fn records(&self) -> Result<Vec<Received>, consumer::Error> {
+        let lines = self.output.lines().count();
+        records(self.output.lines().take(lines - usize::from(self.is_torn && lines > 0)))
     }
 
     /// Fails the test unless it ended with this code and said all of this, in its output or its log.
@@ -148,7 +160,8 @@ impl Relay {
     ///
     /// [`consumer::Error::Line`] for a line that is none.
     pub fn output(&self) -> Result<Vec<Received>, consumer::Error> {
-        (0..).zip(self.output.since(0)).map(|(number, line)| parse_line(number, &line)).collect()
+        let lines = self.output.since(0);
+        records(lines.iter().map(String::as_str))
     }
 
     /// Takes no more of its standard output, so that it has to wait when the pipe is full; or takes it again.
@@ -244,7 +257,8 @@ impl Relay {
             // One that panicked is reported by its own message.
             let _ = reader.join();
         }
-        Ok(Ended { status, output: self.output.since(0).join("\n"), log: self.log() })
+        let output = self.output.since(0).join("\n");
+        Ok(Ended { status, output, log: self.log(), is_torn: self.output.is_torn() })
     }
 
     /// The most memory that it has held so far, in bytes.
@@ -273,6 +287,10 @@ impl Relay {
         let missing = || Error::io(format_args!("find {field} in {path}"))(std::io::ErrorKind::InvalidData.into());
         kibibytes.map(|kibibytes: u64| kibibytes * 1024).ok_or_else(missing)
     }
+}
+
+fn records<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<Received>, consumer::Error> {
+    (0..).zip(lines).map(|(number, line)| parse_line(number, line)).collect()
 }
 
 impl Drop for Relay {

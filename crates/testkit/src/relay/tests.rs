@@ -97,3 +97,11 @@ fn a_program_that_is_not_there_is_an_end_with_a_reason() {
     let ended = walpost.call(&["init"]).unwrap();
     assert!(ended.code() != Some(0) && ended.log.contains("/no/such/program"), "{ended:?}");
 }
+
+#[test]
+fn a_line_torn_by_a_kill_is_no_record_and_no_fault() {
+    let line = r#"{"topic":"t","key":"k","value":"v","headers":[["id","7"]]}"#;
+    let ended = pretending(&format!("echo '{line}'; printf '{{'")).call(&["run"]).unwrap();
+    assert_eq!(ended.records().unwrap().len(), 1);
+    assert!(pretending("echo '{'").call(&["run"]).unwrap().records().is_err());
+}
