@@ -19,13 +19,13 @@ use crate::journal;
 pub type Outcome = Result<Exit, Ended>;
 
 /// The end of a command that PostgreSQL did not let go on.
-fn postgres_refused(error: PostgresError) -> Ended {
-    refused(error.class(), &error)
+fn postgres_refused(error: &PostgresError) -> Ended {
+    refused(error.class(), error)
 }
 
 /// The end of a command that a checkpoint store did not let go on.
-fn checkpoint_refused(error: walpost_postgres::checkpoint::Error) -> Ended {
-    refused(error.class(), &error)
+fn checkpoint_refused(error: &walpost_postgres::checkpoint::Error) -> Ended {
+    refused(error.class(), error)
 }
 
 fn refused(class: Class, error: &dyn std::error::Error) -> Ended {

@@ -81,7 +81,7 @@ pub fn setup(settings: &Settings, with_outbox: bool) -> SetupSettings {
 pub fn subject(settings: &Settings) -> Subject {
     let outbox = |outbox: &walpost_core::outbox::Outbox| OutboxSubject {
         table: outbox.table.clone(),
-        columns: outbox.router.columns().into_iter().map(str::to_owned).collect(),
+        columns: outbox.router.required_columns().into_iter().map(str::to_owned).collect(),
     };
     Subject {
         slot: settings.source().slot().clone(),

@@ -44,7 +44,7 @@ impl Stop {
     pub async fn asked(&mut self) {
         // The listening task never ends, so an error cannot be; waiting for ever would be right then too.
         if self.0.wait_for(|is_asked| *is_asked).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

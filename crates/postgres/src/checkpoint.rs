@@ -157,6 +157,7 @@ impl Error {
 
 /// One of the stores, as the configuration chooses.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a process has one or two of them")]
 pub enum Store {
     /// A row of the source database.
     Postgres(PostgresStore),

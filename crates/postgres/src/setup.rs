@@ -127,6 +127,25 @@ impl std::fmt::Display for Unpublished {
     }
 }
 
+impl std::fmt::Display for Plan {
+    /// As a script of SQL, whose comments say why, and what is left to the reader.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for Step { sql, reason, .. } in &self.steps {
+            writeln!(f, "-- {reason}\n{};\n", sql.trim_end().trim_end_matches(';'))?;
+        }
+        if self.is_empty() {
+            writeln!(f, "-- everything is there already")?;
+        }
+        for Difference { sentence, sql } in &self.differences {
+            writeln!(f, "-- note: {sentence}")?;
+            if let Some(sql) = sql {
+                writeln!(f, "-- not run; to change it: {sql};")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Reads what [`plan`] needs.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ pub async fn checkpoint(settings: Settings, action: Checkpoint) -> Outcome {
 async fn show(settings: &Settings) -> Outcome {
     let (server, slot) = look(settings).await?;
     let mut store = relay::store(settings);
-    let stored = store.load().await.map_err(checkpoint_refused)?;
+    let stored = store.load().await.map_err(|error| checkpoint_refused(&error))?;
     println!("store:      {}", store.place());
     match &stored {
         Some(stored) => print_checkpoint(stored),
@@ -83,14 +83,14 @@ async fn adopt_slot(settings: &Settings) -> Outcome {
     let mut store = relay::store(settings);
     let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
         .await
-        .map_err(checkpoint_refused)?;
+        .map_err(|error| checkpoint_refused(&error))?;
     println!("the checkpoint of relay {:?} now stands at the slot's {}", adopted.relay, adopted.position);
     Ok(Exit::Success)
 }
 
 async fn forget(settings: &Settings) -> Outcome {
     let mut store = relay::store(settings);
-    let had_one = store.forget().await.map_err(checkpoint_refused)?;
+    let had_one = store.forget().await.map_err(|error| checkpoint_refused(&error))?;
     let was = if had_one { "is forgotten" } else { "was not there" };
     println!("the checkpoint in {} {was}", store.place());
     Ok(Exit::Success)
@@ -98,16 +98,16 @@ async fn forget(settings: &Settings) -> Outcome {
 
 async fn copy(settings: &Settings, to: &StoreKind) -> Outcome {
     let (mut from, mut to) = (relay::store(settings), relay::store_of(settings, to));
-    let copied = checkpoint::copy(&mut from, &mut to).await.map_err(checkpoint_refused)?;
+    let copied = checkpoint::copy(&mut from, &mut to).await.map_err(|error| checkpoint_refused(&error))?;
     println!("the checkpoint at {} was copied from {} to {}", copied.position, from.place(), to.place());
     Ok(Exit::Success)
 }
 
 async fn look(settings: &Settings) -> Result<(ServerState, Option<SlotState>), Ended> {
     let connection = settings.source().connection();
-    let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(postgres_refused)?;
-    let slot = inspect::slot_state(&sql, settings.source().slot()).await.map_err(postgres_refused)?;
-    let server = inspect::server_state(&sql, connection).await.map_err(postgres_refused)?;
+    let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(|error| postgres_refused(&error))?;
+    let slot = inspect::slot_state(&sql, settings.source().slot()).await.map_err(|error| postgres_refused(&error))?;
+    let server = inspect::server_state(&sql, connection).await.map_err(|error| postgres_refused(&error))?;
     Ok((server, slot))
 }
 

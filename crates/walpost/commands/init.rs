@@ -31,7 +31,7 @@ pub struct Init {
 /// The database cannot be reached, or refuses, or something is in the way.
 pub async fn init(settings: Settings, options: Init) -> Outcome {
     let mut preparation = Preparation::look(&settings, options.with_outbox).await?;
-    print!("{}", preparation.plan.script());
+    print!("{}", preparation.plan);
     preparation.refuse_obstacles()?;
     if options.is_dry_run {
         println!("-- nothing was run");
@@ -53,7 +53,7 @@ pub async fn init(settings: Settings, options: Init) -> Outcome {
 ///
 /// # Errors
 /// As [`init`].
-pub async fn create_quietly(settings: &Settings) -> Result<(), Ended> {
+pub(super) async fn create_quietly(settings: &Settings) -> Result<(), Ended> {
     let mut preparation = Preparation::look(settings, false).await?;
     preparation.refuse_obstacles()?;
     if preparation.plan.is_empty() {
@@ -81,14 +81,16 @@ struct Preparation {
 impl Preparation {
     async fn look(settings: &Settings, with_outbox: bool) -> Result<Self, Ended> {
         let connection = settings.source().connection();
-        let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(postgres_refused)?;
+        let sql =
+            sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(|error| postgres_refused(&error))?;
         let setup = relay::setup(settings, with_outbox);
-        let facts = setup::facts(&sql, &setup).await.map_err(postgres_refused)?;
+        let facts = setup::facts(&sql, &setup).await.map_err(|error| postgres_refused(&error))?;
         let mut store = relay::store(settings);
         let is_readable = !setup.with_checkpoint_table || facts.has_checkpoint_table;
-        let checkpoint = if is_readable { store.load().await.map_err(checkpoint_refused)? } else { None };
+        let checkpoint =
+            if is_readable { store.load().await.map_err(|error| checkpoint_refused(&error))? } else { None };
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
-        let server = inspect::server_state(&sql, connection).await.map_err(postgres_refused)?;
+        let server = inspect::server_state(&sql, connection).await.map_err(|error| postgres_refused(&error))?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
         // A relay that runs holds the slot; whatever else keeps it from starting is not mended by creating things.
         let is_in_order =
@@ -109,14 +111,17 @@ impl Preparation {
 
     /// Applies the plan and writes the first checkpoint, if there is none; answers where it stands.
     async fn apply(&mut self, settings: &Settings) -> Result<(Applied, Option<walpost_core::lsn::Lsn>), Ended> {
-        let applied = setup::apply(&mut self.sql, &self.plan, &self.setup).await.map_err(postgres_refused)?;
+        let applied =
+            setup::apply(&mut self.sql, &self.plan, &self.setup).await.map_err(|error| postgres_refused(&error))?;
         if self.has_checkpoint || !self.store.keeps_a_checkpoint() {
             return Ok((applied, None));
         }
-        let server =
-            inspect::server_state(&self.sql, settings.source().connection()).await.map_err(postgres_refused)?;
-        let first = at_slot(&server, &applied.slot, &relay::wanted(settings)).map_err(checkpoint_refused)?;
-        self.store.claim(&first).await.map_err(checkpoint_refused)?;
+        let server = inspect::server_state(&self.sql, settings.source().connection())
+            .await
+            .map_err(|error| postgres_refused(&error))?;
+        let first =
+            at_slot(&server, &applied.slot, &relay::wanted(settings)).map_err(|error| checkpoint_refused(&error))?;
+        self.store.claim(&first).await.map_err(|error| checkpoint_refused(&error))?;
         Ok((applied, Some(first.position)))
     }
 }

@@ -36,6 +36,7 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     }
     let beside = settings.clone();
     let on_first_stream = move || {
+        let beside = beside.clone();
         tokio::task::spawn_local(async move { check::beside_the_stream(&beside).await });
     };
     let supervisor = Supervisor::new(settings, until, sink, stop, clock, seed());
