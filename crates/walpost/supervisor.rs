@@ -235,7 +235,7 @@ impl Supervisor {
         }
         journal::ended(&session, &driven.end);
         self.remember(&driven.end, &server, epoch);
-        if driven.end.out > 0
+        if driven.end.needs_reset
             && let Err(failure) = self.sink.reset().await
         {
             journal::reset_failed(&failure);
