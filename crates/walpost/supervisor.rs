@@ -29,6 +29,9 @@ use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::{journal, relay};
 
+/// The longest wait before the slot is looked at again while somebody else has it.
+const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -45,6 +48,8 @@ pub struct Supervisor {
     memory: Option<Memory>,
     next_ticket: Ticket,
     has_streamed: bool,
+    /// Whom the log says that we wait for.
+    stands_by_for: Option<String>,
 }
 
 /// How far the last session of this process got, which the checkpoint store may not know yet.
@@ -102,6 +107,8 @@ enum Trouble {
 enum Decision {
     /// Try again after the next wait.
     Again(String),
+    /// Somebody else has the slot: ask again soon, for as long as it takes. That is how a second instance stands by.
+    StandBy(String),
     /// End the process.
     End(Result<Exit, Ended>),
 }
@@ -124,6 +131,7 @@ impl Supervisor {
             memory: None,
             next_ticket: Ticket(0),
             has_streamed: false,
+            stands_by_for: None,
         }
     }
 
@@ -140,12 +148,25 @@ impl Supervisor {
                     let wait = self.backoff.next_wait();
                     let wait_ms = wait.as_millis();
                     tracing::warn!(reason, tries = self.backoff.tries(), wait_ms, "trying again");
-                    tokio::select! {
-                        () = sleep(wait) => {}
-                        () = self.stop.asked() => return (self.sink, Ok(Exit::Success)),
+                    self.wait(wait).await;
+                }
+                Decision::StandBy(reason) => {
+                    if self.stands_by_for.as_ref() != Some(&reason) {
+                        tracing::warn!(reason, "standing by");
+                        self.stands_by_for = Some(reason);
                     }
+                    let wait = self.backoff.next_wait().min(STAND_BY_INTERVAL);
+                    self.wait(wait).await;
                 }
             }
+        }
+    }
+
+    /// Waits, but not beyond a stop; the next attempt sees it.
+    async fn wait(&mut self, wait: Duration) {
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = self.stop.asked() => {}
         }
     }
 
@@ -212,6 +233,7 @@ impl Supervisor {
             checkpoint = store.place(),
             "streaming"
         );
+        self.stands_by_for = None;
         if !std::mem::replace(&mut self.has_streamed, true) {
             on_first_stream();
         }
@@ -274,9 +296,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
     match trouble {
         Trouble::StoppedBefore => Decision::End(Ok(Exit::Success)),
         Trouble::Moved => Decision::Again("another relay has moved the checkpoint meanwhile".to_owned()),
-        Trouble::Start(state @ StartState::SlotBusy { .. }) => {
-            Decision::Again(journal::with_remedy(&state.sentence(), state.remedy().as_deref()))
-        }
+        Trouble::Start(state @ StartState::SlotBusy { .. }) => Decision::StandBy(state.sentence()),
         Trouble::Start(state) => {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
@@ -308,7 +328,8 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
 /// What is done about an error of PostgreSQL, or of a checkpoint store.
 fn judge(class: Class, reason: &str) -> Decision {
     match class {
-        Class::Transient | Class::ShuttingDown | Class::SlotBusy => Decision::Again(reason.to_owned()),
+        Class::Transient | Class::ShuttingDown => Decision::Again(reason.to_owned()),
+        Class::SlotBusy => Decision::StandBy(reason.to_owned()),
         Class::Unforeseen => {
             tracing::error!(reason, "this was not foreseen");
             Decision::Again(reason.to_owned())
