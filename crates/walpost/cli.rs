@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
+use walpost_core::lsn::Lsn;
 
 use crate::commands::{self, Outcome};
 use crate::config::settings::Store;
@@ -44,7 +45,7 @@ enum Command {
                       ends it at once. It creates nothing in the database unless source.create = true.",
         after_long_help = Exit::table()
     )]
-    Run(ConfigFile),
+    Run(Run),
     /// Prepare the database: publication, checkpoint table, slot, first checkpoint
     #[command(
         long_about = "Creates what is missing in the database (publication, checkpoint table, slot, first checkpoint), in this order, and prints the SQL. \
@@ -67,6 +68,15 @@ struct ConfigFile {
     /// The configuration file
     #[arg(short = 'c', long = "config", value_name = "FILE", env = "WALPOST_CONFIG", default_value = "walpost.toml")]
     path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Stop by itself once everything committed before this position is published and checkpointed
+    #[arg(long, value_name = "LSN")]
+    until: Option<Lsn>,
 }
 
 #[derive(Debug, Args)]
@@ -143,7 +153,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn perform(command: Command) -> Exit {
     match command {
-        Command::Run(config) => with_log(&config, commands::run),
+        Command::Run(Run { config, until }) => with_log(&config, |settings| commands::run(settings, until)),
         Command::Init(Init { config, with_outbox, dry_run }) => {
             let options = commands::Init { with_outbox, is_dry_run: dry_run };
             with_settings(&config, |settings| commands::init(settings, options))
@@ -225,7 +235,7 @@ fn check_config(path: &Path) -> Exit {
     for warning in warnings {
         complain(&format!("warning: {}: {warning}", path.display()));
     }
-    let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table().to_string()).collect();
+    let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table.to_string()).collect();
     print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What was typed ([`raw`]) and what the program needs ([`settings`]) are two things. Reading is done on TOML's syntax tree and not by a
 //! derived deserialiser, because that one ends at the first fault and this one says all of them, each with its key, its place in the
-//! file and its remedy. The manual is rendered from the definitions that also read ([`reference`]).
+//! file and its remedy. The manual is rendered from the definitions that also read ([`mod@reference`]).
 //!
 //! Nothing here connects to anything: what only a server can tell is a matter of `walpost check`.
 
@@ -12,7 +12,6 @@ mod nearest;
 pub mod raw;
 mod reader;
 pub mod reference;
-pub mod secret;
 pub mod settings;
 pub mod surroundings;
 mod table_name;
@@ -20,7 +19,9 @@ mod value;
 
 #[cfg(test)]
 pub(crate) mod fake;
+// Its examples name every sink.
 #[cfg(test)]
+#[cfg(feature = "kafka")]
 mod tests;
 
 use std::path::Path;
@@ -28,7 +29,6 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use finding::{Error, Finding, Place};
-pub use secret::Secret;
 pub use settings::Settings;
 pub use surroundings::{Process, Surroundings};
 
@@ -72,7 +72,7 @@ pub fn parse(text: &str, is_public: bool, around: &dyn Surroundings) -> Result<L
     if is_public {
         warn_of_secrets(&file, &mut findings);
     }
-    let settings = settings::from_file(file, around, &mut findings);
+    let settings = settings::from_file(&file, around, &mut findings);
     let has_faults = findings.has_faults();
     let (faults, warnings) = findings.into_sorted();
     match settings {

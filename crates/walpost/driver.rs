@@ -33,7 +33,9 @@ impl Clock {
         Self { origin: Instant::now() }
     }
 
-    fn now(self) -> Moment {
+    /// Now.
+    #[must_use]
+    pub fn now(self) -> Moment {
         Moment::since_origin(self.origin.elapsed())
     }
 
@@ -46,21 +48,32 @@ impl Clock {
 #[derive(Debug)]
 pub struct Checkpointer {
     orders: mpsc::Sender<Checkpoint>,
-    answers: mpsc::Receiver<Result<(), String>>,
+    answers: mpsc::Receiver<Result<(), StoreFailure>>,
     /// What does not change from one checkpoint of a session to the next.
     pattern: Checkpoint,
+}
+
+/// Why a checkpoint was not written.
+#[derive(Debug)]
+struct StoreFailure {
+    reason: String,
+    /// No retry helps: another relay has claimed the checkpoint, or somebody has removed it.
+    is_final: bool,
 }
 
 impl Checkpointer {
     /// Starts to write to a store whose writer we are. `pattern` is the checkpoint as it was claimed.
     ///
     /// Has to be called within a `LocalSet`. The task ends when the checkpointer is dropped.
-    pub fn start<C: Checkpoints + 'static>(mut store: C, pattern: Checkpoint) -> Self {
+    pub fn start<C: Checkpoints + 'static>(mut store: C, pattern: Checkpoint, is_final: fn(&C::Error) -> bool) -> Self {
         let (orders, mut incoming) = mpsc::channel::<Checkpoint>(1);
         let (outgoing, answers) = mpsc::channel(1);
         tokio::task::spawn_local(async move {
             while let Some(checkpoint) = incoming.recv().await {
-                let outcome = store.save(&checkpoint).await.map_err(|error| journal::chain(&error));
+                let outcome = store
+                    .save(&checkpoint)
+                    .await
+                    .map_err(|error| StoreFailure { reason: journal::chain(&error), is_final: is_final(&error) });
                 if outgoing.send(outcome).await.is_err() {
                     break;
                 }
@@ -76,14 +89,13 @@ impl Checkpointer {
             commit_time: progress.commit_time.or(self.pattern.commit_time),
             ..self.pattern.clone()
         };
-        // A full or closed channel is a store that is gone: its answer, or the lack of one, ends in the session's deadline.
         if self.orders.try_send(checkpoint).is_err() {
-            tracing::error!("the checkpoint store's writer is gone");
+            tracing::error!("the writer of checkpoints is gone; the session ends at its deadline");
         }
     }
 
     /// The outcome of what was ordered. Cancel-safe.
-    async fn answer(&mut self) -> Result<(), String> {
+    async fn answer(&mut self) -> Result<(), StoreFailure> {
         match self.answers.recv().await {
             Some(outcome) => outcome,
             None => std::future::pending().await,
@@ -101,30 +113,31 @@ pub struct Driven<E> {
 }
 
 /// What reaches the driver from outside the session.
-pub struct Signals<Stop, Shutdown> {
+#[derive(Debug)]
+pub struct Signals<Stop, Gone> {
     /// Completes when the relay is to stop.
     pub stop: Stop,
-    /// Completes when the server says that it is shutting down: the stream is closed at once, so that no shutdown waits
-    /// for what is not settled.
-    pub server_shutdown: Shutdown,
+    /// Completes when the server ends our other session, as it does first when it shuts down: the stream is closed at once,
+    /// so that no shutdown waits for what is not settled.
+    pub server_gone: Gone,
 }
 
 /// Drives a session to its end.
-pub async fn drive<S, K, Stop, Shutdown>(
+pub async fn drive<S, K, Stop, Gone>(
     session: &mut Session,
     source: S,
     sink: &mut K,
     checkpointer: Checkpointer,
-    signals: Signals<Stop, Shutdown>,
+    signals: Signals<Stop, Gone>,
     clock: Clock,
 ) -> Driven<S::Error>
 where
     S: Source,
     K: Sink,
     Stop: Future<Output = ()>,
-    Shutdown: Future<Output = ()>,
+    Gone: Future<Output = ()>,
 {
-    let Signals { stop, server_shutdown } = signals;
+    let Signals { stop, server_gone } = signals;
     let driver = Driver {
         session,
         source: Some(source),
@@ -134,7 +147,7 @@ where
         frames: VecDeque::new(),
         end: None,
     };
-    driver.run(sink, stop, server_shutdown).await
+    driver.run(sink, stop, server_gone).await
 }
 
 struct Driver<'a, S: Source> {
@@ -153,10 +166,10 @@ impl<S: Source> Driver<'_, S> {
         mut self,
         sink: &mut K,
         stop: impl Future<Output = ()>,
-        server_shutdown: impl Future<Output = ()>,
+        server_gone: impl Future<Output = ()>,
     ) -> Driven<S::Error> {
         let mut stop = std::pin::pin!(stop);
-        let mut server_shutdown = std::pin::pin!(server_shutdown);
+        let mut server_gone = std::pin::pin!(server_gone);
         let mut alarm = std::pin::pin!(sleep_until(tokio::time::Instant::now()));
         let (mut batch, mut deliveries) = (Vec::new(), Vec::new());
         let mut is_stopping = false;
@@ -181,10 +194,7 @@ impl<S: Source> Driver<'_, S> {
                     is_stopping = true;
                     self.session.stop(self.clock.now());
                 }
-                () = &mut server_shutdown, if self.source.is_some() => {
-                    tracing::warn!("PostgreSQL is shutting down: the stream is closed so that it need not wait for us");
-                    self.lose_source(None);
-                }
+                () = &mut server_gone, if self.source.is_some() => self.lose_source(None),
             }
         }
     }
@@ -261,12 +271,17 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
-    fn on_checkpoint(&mut self, outcome: Result<(), String>) {
+    fn on_checkpoint(&mut self, outcome: Result<(), StoreFailure>) {
         match outcome {
             Ok(()) => self.session.checkpointed(),
-            Err(reason) => {
+            Err(StoreFailure { reason, is_final: false }) => {
                 tracing::warn!(reason, "the checkpoint could not be written; it is tried again");
                 self.session.checkpoint_failed(self.clock.now());
+            }
+            Err(StoreFailure { reason, is_final: true }) => {
+                tracing::error!(reason, "the checkpoint is no longer ours to write; the stream is given up");
+                self.session.checkpoint_failed(self.clock.now());
+                self.lose_source(None);
             }
         }
     }

@@ -4,6 +4,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use walpost_core::start::StartState;
+
 /// Defines the codes and their help from one list.
 macro_rules! exits {
     ($( #[doc = $doc:literal] $name:ident = $code:literal, )+) => {
@@ -47,8 +49,8 @@ exits! {
     Configuration = 3,
     /// PostgreSQL refuses, and only an operator can change that
     SourceRefused = 4,
-    /// Server, slot and checkpoint do not fit together; the sentence names the command that helps
-    StartRefused = 5,
+    /// `walpost check` found something that has to be put right first
+    Findings = 5,
     /// The broker refuses, and only an operator can change that
     SinkRefused = 6,
     /// A row cannot be published and is to stop the relay
@@ -57,11 +59,48 @@ exits! {
     OutputClosed = 8,
     /// The relay was made to stop before it had delivered and checkpointed everything; the next start repeats that
     ForcedStop = 9,
-    /// `walpost check` found something that has to be put right first
-    Findings = 10,
+    /// Start refused: there is neither a slot nor a checkpoint
+    Fresh = 20,
+    /// Start refused: there is a checkpoint and no slot
+    SlotMissing = 21,
+    /// Start refused: another session reads the slot (`run` waits for it instead)
+    SlotBusy = 22,
+    /// Start refused: the server has invalidated the slot
+    SlotLost = 23,
+    /// Start refused: the slot was confirmed beyond the checkpoint
+    SlotAhead = 24,
+    /// Start refused: the slot has no confirmed position
+    SlotUnfinished = 25,
+    /// Start refused: the slot is a physical one
+    SlotPhysical = 26,
+    /// Start refused: the slot is a temporary one
+    SlotTemporary = 27,
+    /// Start refused: the slot decodes with another plugin
+    WrongPlugin = 28,
+    /// Start refused: the slot belongs to another database
+    WrongDatabase = 29,
+    /// Start refused: the position lies beyond the server's log, which was restored from older data
+    Future = 30,
+    /// Start refused: the server writes an older timeline than the checkpoint's
+    TimelineBehind = 31,
+    /// Start refused: the checkpoint lies on log that a promotion made void
+    Promoted = 32,
+    /// Start refused: the checkpoint belongs to another cluster
+    OtherSystem = 33,
+    /// Start refused: the checkpoint belongs to another relay, database or slot
+    OtherCheckpoint = 34,
+    /// Start refused: the server is a standby
+    InRecovery = 35,
 }
 
 impl Exit {
+    /// The code for a state that keeps a relay from starting.
+    #[must_use]
+    pub fn of_start(state: &StartState) -> Self {
+        let code = state.exit_code();
+        Self::ALL.iter().copied().find(|exit| exit.code() == code).unwrap_or(Self::Unexpected)
+    }
+
     /// The table of the help.
     #[must_use]
     pub fn table() -> String {
@@ -108,8 +147,8 @@ mod tests {
     #[test]
     fn codes_are_distinct_and_the_table_names_each() {
         let table = Exit::table();
-        for (index, exit) in Exit::ALL.iter().enumerate() {
-            assert_eq!(usize::from(exit.code()), index, "{exit:?}");
+        assert!(Exit::ALL.windows(2).all(|pair| pair[0].code() < pair[1].code()), "{table}");
+        for exit in Exit::ALL {
             assert!(table.contains(&format!("{:>2}  {}", exit.code(), exit.meaning())), "{table}");
         }
     }

@@ -7,7 +7,9 @@ use walpost_core::failure::{Class, Failure};
 use walpost_core::port::Refusal;
 use walpost_core::record::Record;
 use walpost_core::router::InvalidOperation;
-use walpost_core::session::Notice;
+use walpost_core::session::{End, Notice, Session};
+use walpost_core::start::StartState;
+use walpost_postgres::preflight::{Finding, Severity};
 
 /// An error with its causes, from the outermost to the root, in one line.
 #[must_use]
@@ -19,6 +21,49 @@ pub fn chain(error: &dyn Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// What is wrong, and what to do about it.
+#[must_use]
+pub fn with_remedy(sentence: &str, remedy: Option<&str>) -> String {
+    match remedy {
+        Some(remedy) => format!("{sentence}; {remedy}"),
+        None => sentence.to_owned(),
+    }
+}
+
+/// How server, slot and checkpoint stand to each other, where the relay may start.
+pub fn start(state: &StartState) {
+    let sentence = state.sentence();
+    match state {
+        StartState::Resume { .. } => tracing::debug!("{sentence}"),
+        _ => tracing::warn!("{}", with_remedy(&sentence, state.remedy().as_deref())),
+    }
+}
+
+/// A session that is over, and what it did.
+pub fn ended(session: &Session, end: &End) {
+    let counters = session.counters();
+    tracing::info!(
+        position = %end.position,
+        confirmed = %session.confirmed(),
+        transactions = counters.transactions,
+        events = counters.events,
+        other_inserts = counters.other_inserts,
+        skipped_rows = counters.skipped_rows,
+        unsettled = end.unsettled,
+        "the session ended"
+    );
+}
+
+/// Something that the preflight found.
+pub fn finding(finding: &Finding) {
+    let Finding { subject, sentence, remedy, .. } = finding;
+    match finding.severity {
+        Severity::Error => tracing::error!(subject, remedy, "{sentence}"),
+        Severity::Warning => tracing::warn!(subject, remedy, "{sentence}"),
+        Severity::Note => tracing::info!(subject, remedy, "{sentence}"),
+    }
 }
 
 /// A record that was reported undelivered.

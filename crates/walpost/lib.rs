@@ -11,4 +11,7 @@ pub mod driver;
 pub mod exit;
 pub mod journal;
 pub mod observe;
+pub mod relay;
+pub mod signals;
 pub mod sink;
+pub mod supervisor;

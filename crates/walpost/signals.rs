@@ -26,7 +26,7 @@ impl Stop {
                 };
                 if tell.send_replace(true) {
                     tracing::warn!("{name} again: ending at once; what was not checkpointed will be published again");
-                    std::process::exit(Exit::Forced.code());
+                    std::process::exit(i32::from(Exit::ForcedStop.code()));
                 }
                 tracing::info!("{name}: finishing what is in flight; once more ends at once");
             }
@@ -44,7 +44,7 @@ impl Stop {
     pub async fn asked(&mut self) {
         // The listening task never ends, so an error cannot be; waiting for ever would be right then too.
         if self.0.wait_for(|is_asked| *is_asked).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

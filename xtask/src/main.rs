@@ -3,6 +3,14 @@
 //! It needs a Rust toolchain and a C compiler and nothing else: the servers come by [`walpost_testkit::servers`], and
 //! whatever was started is stopped again, also on failure, Ctrl-C and SIGTERM.
 
+/// Prints a line; whoever has stopped reading is no reason to stop working, nor to leave servers behind.
+macro_rules! say {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($arguments)*);
+    }};
+}
+
 mod demo;
 mod dependencies;
 mod interrupt;
@@ -64,7 +72,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["mutants"] => mutants::run(),
         ["dependencies"] => dependencies::run(),
         [] | ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
+            say!("{}", HELP.trim_end());
             Ok(())
         }
         _ => bail!("there is no command `{}`: `cargo xtask help` lists them", words.join(" ")),

@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<()> {
     for mutant in &mutants {
         let since = Instant::now();
         let verdict = copy.judge(mutant).with_context(|| format!("mutant `{}`", mutant.name))?;
-        println!("    {verdict}, {:.1} s: {}", since.elapsed().as_secs_f32(), mutant.name);
+        say!("    {verdict}, {:.1} s: {}", since.elapsed().as_secs_f32(), mutant.name);
         if verdict == Verdict::Survived {
             survivors.push(mutant.name.as_str());
         }

@@ -97,13 +97,9 @@ pub(crate) fn status() -> Result<()> {
         let name = service.name();
         match is_up(service)? {
             Some(Running { identity, address, folder }) => {
-                println!(
-                    "{name:<11} up    {address}  (process {}, data and log in {})",
-                    identity.pid(),
-                    folder.display()
-                );
+                say!("{name:<11} up    {address}  (process {}, data and log in {})", identity.pid(), folder.display());
             }
-            None => println!("{name:<11} down"),
+            None => say!("{name:<11} down"),
         }
     }
     Ok(())
@@ -114,7 +110,7 @@ pub(crate) fn down() -> Result<()> {
     for service in ALL.into_iter().rev() {
         let was_up = is_up(service)?.is_some();
         remove(service)?;
-        println!("{:<11} {}", service.name(), if was_up { "stopped" } else { "was not up" });
+        say!("{:<11} {}", service.name(), if was_up { "stopped" } else { "was not up" });
     }
     Ok(())
 }
@@ -189,20 +185,20 @@ fn remove(service: Service) -> Result<()> {
 fn explain() -> Result<()> {
     let postgres = is_up(Service::Postgres)?.map(|running| running.address);
     let kafka = is_up(Service::Kafka)?.map(|running| running.address);
-    println!("\nFor a shell, and for the tests to use them:");
+    say!("\nFor a shell, and for the tests to use them:");
     for (variable, address) in [(POSTGRES_VARIABLE, &postgres), (KAFKA_VARIABLE, &kafka)] {
         if let Some(address) = address {
-            println!("  export {variable}='{address}'");
+            say!("  export {variable}='{address}'");
         }
     }
-    println!("\nFor walpost.toml:");
+    say!("\nFor walpost.toml:");
     if let Some(url) = &postgres {
-        println!("  [source]\n  url = \"{url}\"");
+        say!("  [source]\n  url = \"{url}\"");
     }
     if let Some(bootstrap) = &kafka {
-        println!("  [sink.kafka]\n  \"bootstrap.servers\" = \"{bootstrap}\"");
+        say!("  [sink.kafka]\n  \"bootstrap.servers\" = \"{bootstrap}\"");
     }
-    println!("\n`cargo xtask services down` stops them and removes their data.");
+    say!("\n`cargo xtask services down` stops them and removes their data.");
     Ok(())
 }
 

@@ -18,15 +18,15 @@ impl Steps {
     /// Runs one check. Only an interruption is an error here; a failure is remembered.
     pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         interrupt::check()?;
-        println!("==> {name}");
+        say!("==> {name}");
         let since = Instant::now();
         let outcome = work();
         let seconds = since.elapsed().as_secs_f32();
         match outcome {
-            Ok(()) => println!("    {name}: good, {seconds:.1} s"),
+            Ok(()) => say!("    {name}: good, {seconds:.1} s"),
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => {
-                println!("    {name}: FAILED, {seconds:.1} s: {error:#}");
+                say!("    {name}: FAILED, {seconds:.1} s: {error:#}");
                 self.failed.push(name);
             }
         }

@@ -54,7 +54,7 @@ fn test(steps: &mut Steps, filters: &[&str]) -> Result<()> {
     steps.verdict()?;
     let Some((mut postgres, mut kafka)) = servers else { return Ok(()) };
     let environment = [(POSTGRES_VARIABLE, &*postgres.url("postgres")), (KAFKA_VARIABLE, kafka.bootstrap())];
-    println!("==> tests");
+    say!("==> tests");
     let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--"];
     let outcome = run_cargo(&[&tests[..], filters].concat(), &environment);
     // Dropping them would do; stopped in order they also prove that nobody holds them up.

@@ -75,7 +75,8 @@ pub trait Sink {
     /// Gives up everything accepted and not yet reported, makes every report of it available to
     /// [`next_deliveries`](Self::next_deliveries), and is then ready to accept records again, in whatever order.
     ///
-    /// After it, no record accepted before it can reach the broker any more.
+    /// After it, no record accepted before it is handed to the broker any more. What is on the wire already may still be
+    /// written there, as with any client: it is then a repeat of what goes again, and first appearances keep their order.
     ///
     /// # Errors
     /// The sink cannot be made anew; try again later.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, OwnedResourceSpecifier, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::{FromClientConfig, FromClientConfigAndContext};
 use rdkafka::metadata::MetadataTopic;
@@ -18,6 +18,12 @@ use crate::settings::Settings;
 
 /// How long the brokers may take for all answers together.
 const LIMIT: Duration = Duration::from_secs(15);
+
+/// How long brokers that refuse every connection are asked again.
+const LIMIT_WHEN_DOWN: Duration = Duration::from_secs(3);
+
+/// A retention that an outage of ordinary length may exceed: a day.
+const SHORT_RETENTION_MS: u64 = 86_400_000;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,7 +89,7 @@ fn look(settings: &Settings, topics: &[String], deadline: Instant) -> (Vec<Findi
             return (vec![finding], Vec::new());
         }
     };
-    let Some(cluster) = client.client().fetch_cluster_id(left(deadline)) else {
+    let Some(cluster) = cluster_of(&client, deadline) else {
         return (vec![unreachable(settings, client.client().context())], Vec::new());
     };
     let mut findings = vec![Finding::new(Severity::Note, "brokers", format!("the cluster is {cluster}"), "")];
@@ -98,6 +104,21 @@ fn look(settings: &Settings, topics: &[String], deadline: Instant) -> (Vec<Findi
         }
     }
     (findings, existing)
+}
+
+/// The cluster's id, or nothing as soon as it is plain that no broker will tell it.
+fn cluster_of(client: &ThreadedProducer<Context>, deadline: Instant) -> Option<String> {
+    let context = client.client().context();
+    let down_until = Instant::now() + LIMIT_WHEN_DOWN;
+    while Instant::now() < deadline {
+        if let Some(cluster) = client.client().fetch_cluster_id(Duration::from_millis(250)) {
+            return Some(cluster);
+        }
+        if context.verdict().is_some() || (context.is_all_down() && Instant::now() > down_until) {
+            return None;
+        }
+    }
+    None
 }
 
 fn unreachable(settings: &Settings, context: &Context) -> Finding {
@@ -188,22 +209,26 @@ async fn look_at_configs(settings: &Settings, topics: &[String], deadline: Insta
     let described = admin.describe_configs(&resources, &options).await;
     // Its thread has to be joined, and it may be asleep for a tenth of a second.
     tokio::task::spawn_blocking(move || drop(admin));
-    let unread = |error: &dyn std::fmt::Display| {
-        let sentence = format!("the topics' settings cannot be read: {error}");
-        let remedy = "allow the user to DescribeConfigs to have them looked at";
-        Finding::new(Severity::Note, "topics", sentence, remedy)
+    let Ok(described) = described else {
+        return vec![unread("topics")];
     };
-    match described {
-        Err(error) => vec![unread(&error)],
-        Ok(results) => results
-            .iter()
-            .zip(topics)
-            .flat_map(|(result, topic)| match result {
-                Ok(config) => weaknesses(settings, topic, &|name| value_of(config, name)),
-                Err(error) => vec![unread(error)],
-            })
-            .collect(),
+    described.iter().flatten().flat_map(|config| weaknesses_of(settings, config)).collect()
+}
+
+fn weaknesses_of(settings: &Settings, config: &ConfigResource) -> Vec<Finding> {
+    let OwnedResourceSpecifier::Topic(topic) = &config.specifier else {
+        return Vec::new();
+    };
+    // rdkafka drops the error of a single resource and leaves its list of entries empty.
+    if config.entries.is_empty() {
+        return vec![unread(&subject_of(topic))];
     }
+    weaknesses(settings, topic, &|name| value_of(config, name))
+}
+
+fn unread(subject: &str) -> Finding {
+    let remedy = "allow the user DescribeConfigs on it with kafka-acls.sh to have them looked at";
+    Finding::new(Severity::Note, subject, "its settings cannot be read, so they were not looked at", remedy)
 }
 
 fn value_of(config: &ConfigResource, name: &str) -> Option<String> {
@@ -249,6 +274,15 @@ fn weaknesses(settings: &Settings, topic: &str, value: &dyn Fn(&str) -> Option<S
         let sentence = "the broker replaces every record's timestamp by its own clock";
         findings.push(Finding::new(Severity::Note, &subject, sentence, alter("message.timestamp.type=CreateTime")));
     }
+    if let Some(retention) = value("retention.ms").as_deref().and_then(number)
+        && retention < SHORT_RETENTION_MS
+    {
+        let sentence = format!(
+            "retention.ms is {retention} and counts from a record's own timestamp: events that are older when they \
+             arrive, as after an outage, may be deleted before anybody reads them"
+        );
+        findings.push(Finding::new(Severity::Note, &subject, sentence, alter("retention.ms=604800000")));
+    }
     findings
 }
 
@@ -282,6 +316,7 @@ mod tests {
             ("max.message.bytes", "1000", Severity::Warning),
             ("cleanup.policy", "compact,delete", Severity::Note),
             ("message.timestamp.type", "LogAppendTime", Severity::Note),
+            ("retention.ms", "3600000", Severity::Note),
         ] {
             let findings = found(name, value);
             assert_eq!(findings.len(), 1, "{name}");
@@ -296,6 +331,8 @@ mod tests {
             ("max.message.bytes", "a lot"),
             ("cleanup.policy", "delete"),
             ("message.timestamp.type", "CreateTime"),
+            ("retention.ms", "604800000"),
+            ("retention.ms", "-1"),
         ] {
             assert!(found(name, value).is_empty(), "{name}={value}");
         }

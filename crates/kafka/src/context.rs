@@ -34,10 +34,14 @@ struct Link {
     has_delivered: bool,
     is_away: bool,
     is_all_down: bool,
-    /// What the broker, or TLS, said when it would not have us.
+    /// What a broker, or TLS, said last when it would not have us.
     rejection: Option<String>,
+    /// How often that was. Once can be a broker that was just going down.
+    rejections: u32,
     /// The last error, because rdkafka reports every one twice.
     last: Option<(Code, String)>,
+    /// The last error that says more than that brokers are down.
+    cause: Option<String>,
 }
 
 impl Context {
@@ -55,10 +59,15 @@ impl Context {
         self.link().verdict()
     }
 
+    /// Whether every broker that is known was lost or never found.
+    pub(crate) fn is_all_down(&self) -> bool {
+        self.link().is_all_down
+    }
+
     /// What was last heard of the connections, if it was bad.
     pub(crate) fn last_error(&self) -> Option<String> {
         let link = self.link();
-        link.rejection.clone().or_else(|| link.last.as_ref().map(|(_, reason)| reason.clone()))
+        link.rejection.clone().or_else(|| link.cause.clone())
     }
 
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
@@ -79,7 +88,8 @@ impl Context {
 
 impl Link {
     fn verdict(&self) -> Option<Failure> {
-        let rejection = self.rejection.as_ref().filter(|_| self.is_all_down && !self.has_delivered)?;
+        let is_final = self.rejections > 1 && self.is_all_down && !self.has_delivered;
+        let rejection = self.rejection.as_ref().filter(|_| is_final)?;
         Some(Failure::new(
             Class::Configuration,
             format!("no broker lets walpost in: {rejection}; correct security.protocol, sasl.* or ssl.* of the sink"),
@@ -92,18 +102,25 @@ impl Link {
             return News::Stale;
         }
         self.last = Some((code, reason.to_owned()));
+        if code != Code::AllBrokersDown {
+            self.cause = Some(reason.to_owned());
+        }
         match code {
             Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut | Code::AllBrokersDown => {
                 self.is_all_down |= code == Code::AllBrokersDown;
-                if std::mem::replace(&mut self.is_away, true) { News::Known } else { News::Away }
+                let is_known = std::mem::replace(&mut self.is_away, true) || self.rejection.is_some();
+                if is_known { News::Known } else { News::Away }
             }
             Code::Authentication | Code::SSL | Code::UnsupportedSASLMechanism | Code::IllegalSASLState => {
+                // librdkafka appends how long it took, and how often it was so before.
+                let reason = reason.rsplit_once(" (after ").map_or(reason, |(reason, _)| reason);
                 let is_known = self.rejection.as_deref() == Some(reason);
                 self.rejection = Some(reason.to_owned());
+                self.rejections += 1;
                 if is_known { News::Known } else { News::Rejected }
             }
             // The client gives up after a failed record, which is reported as such.
-            Code::Fatal => News::Known,
+            Code::Fatal | Code::GaplessGuarantee => News::Known,
             _ => News::Other,
         }
     }
@@ -146,8 +163,9 @@ impl ProducerContext for Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        // Failed connections come as errors too, and those are told once.
-        let is_told_elsewhere = matches!(facility, "FAIL" | "ERROR" | "FATAL" | "FATALERR");
+        // Failed connections come as errors too, and those are told once. What is said about settings concerns either
+        // what walpost sets itself or what it has judged already.
+        let is_told_elsewhere = matches!(facility, "FAIL" | "ERROR" | "FATAL" | "CONFWARN");
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert
@@ -177,6 +195,8 @@ impl ClientContext for Context {
         match news {
             News::Stale => {}
             News::Known => debug!(?code, "{reason}"),
+            // The text of this code only counts brokers, and not reliably.
+            News::Away if code == Code::AllBrokersDown => warn!("Kafka is away, records wait"),
             News::Away => warn!(?code, "Kafka is away, records wait: {reason}"),
             News::Rejected => error!(?code, "a broker does not let walpost in: {reason}"),
             News::Other => warn!(?code, "{reason}"),
@@ -208,23 +228,31 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_password_is_a_verdict_only_when_no_broker_takes_it() {
-        let rejected = (Code::Authentication, "invalid credentials");
+    fn a_wrong_password_is_a_verdict_only_when_no_broker_takes_it_twice() {
+        let first = (Code::Authentication, "invalid credentials (after 3ms in state AUTH_REQ)");
+        let again = (Code::Authentication, "invalid credentials (after 4ms in state AUTH_REQ, 1 suppressed)");
         let down = (Code::AllBrokersDown, "1/1 brokers are down");
-        assert_eq!(after(&[rejected]).0.verdict(), None);
-        for errors in [[rejected, down], [down, rejected]] {
+        for errors in [&[first, first, again, again] as &[_], &[first, first, down, down]] {
+            assert_eq!(after(errors).0.verdict(), None);
+        }
+        for errors in [[first, down, again], [down, first, again], [first, again, down]] {
             let verdict = after(&errors).0.verdict().unwrap();
             assert_eq!(verdict.class, Class::Configuration);
-            assert!(verdict.reason.contains("invalid credentials"), "{verdict}");
+            assert!(verdict.reason.contains("invalid credentials;"), "{verdict}");
         }
+        assert_eq!(after(&[first, down, again]).1, [News::Rejected, News::Known, News::Known]);
     }
 
     #[test]
     fn a_password_that_worked_before_is_waited_for() {
         let context = Context::default();
         context.on_answer();
-        for code in [Code::Authentication, Code::AllBrokersDown] {
-            context.error(KafkaError::Global(code), "invalid credentials");
+        for (code, reason) in [
+            (Code::Authentication, "invalid credentials"),
+            (Code::AllBrokersDown, "1/1 brokers are down"),
+            (Code::Authentication, "invalid credentials"),
+        ] {
+            context.error(KafkaError::Global(code), reason);
         }
         assert_eq!(context.verdict(), None);
         assert!(!context.is_shut());

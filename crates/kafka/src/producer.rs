@@ -218,10 +218,11 @@ impl Sink for Producer {
             }
         }
         let settings = self.settings.clone();
-        let fresh = tokio::task::spawn_blocking(move || connect(&settings)).await;
-        let fresh =
-            fresh.unwrap_or_else(|_| Err(Failure::new(Class::Sink, "the Kafka client could not be made anew")))?;
-        let old = std::mem::replace(&mut self.client, fresh);
+        let fresh = timeout_at(deadline, tokio::task::spawn_blocking(move || connect(&settings))).await;
+        let Ok(Ok(fresh)) = fresh else {
+            return Err(Failure::new(Class::Sink, "the Kafka client cannot be made anew in time; it is tried again"));
+        };
+        let old = std::mem::replace(&mut self.client, fresh?);
         self.is_recalled = false;
         tokio::task::spawn_blocking(move || drop(old));
         debug!("the Kafka client was made anew");

@@ -93,8 +93,13 @@ const PLEDGES: &[Pledge] = &[
     },
 ];
 
-/// Values that stand where the operator says nothing, beside the pledges.
+/// Values that stand where the operator says nothing: what the promises rest on, then what is only wise.
 const DEFAULTS: &[(&str, &str)] = &[
+    ("enable.idempotence", "true"),
+    ("enable.gapless.guarantee", "true"),
+    ("acks", "all"),
+    ("delivery.timeout.ms", "0"),
+    ("max.in.flight.requests.per.connection", "5"),
     ("client.id", "walpost"),
     // A topic that appears by accident is worse than a relay that waits and names it.
     ("allow.auto.create.topics", "false"),
@@ -108,6 +113,10 @@ const DEFAULTS: &[(&str, &str)] = &[
     // Kafka's Java client: max.request.size.
     ("message.max.bytes", "1048576"),
     ("socket.keepalive.enable", "true"),
+    // librdkafka's 10 s would be added to every outage.
+    ("reconnect.backoff.max.ms", "2000"),
+    // Kafka's Java client does the same. A broker hangs up after ten idle minutes, and that would look like an outage.
+    ("connections.max.idle.ms", "540000"),
     // How long a topic that the broker does not know is waited for before its records come back as failed. Only the
     // moments between a topic's creation and its arrival in the metadata of every broker have to be bridged.
     ("topic.metadata.propagation.max.ms", "5000"),
@@ -276,11 +285,8 @@ fn warnings_about(properties: &BTreeMap<String, String>) -> Vec<String> {
     warnings
 }
 
-/// Adds the pledges, the defaults, and a queue that holds what the relay lets be in flight.
+/// Adds the defaults, and a queue that holds what the relay lets be in flight.
 fn complete(properties: &mut BTreeMap<String, String>, limits: Limits) {
-    for Pledge { name, value, .. } in PLEDGES {
-        properties.entry((*name).to_owned()).or_insert_with(|| (*value).to_owned());
-    }
     for (name, value) in DEFAULTS {
         properties.entry((*name).to_owned()).or_insert_with(|| (*value).to_owned());
     }

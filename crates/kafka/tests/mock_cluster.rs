@@ -3,7 +3,11 @@
 //! The mock checks no sequence numbers and knows neither TLS nor access rules; what it cannot show is tested against a
 //! real Kafka.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests; a panic is how they fail")]
+
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,8 +262,7 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
     use RDKafkaRespErr::*;
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    let mut ticket = 0;
-    for (error, class) in [
+    for (ticket, (error, class)) in (0..).zip([
         (RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::Row),
@@ -272,7 +275,7 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         (RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, Class::Sink),
         (RD_KAFKA_RESP_ERR_UNKNOWN, Class::Sink),
         (RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, Class::Sink),
-    ] {
+    ]) {
         cluster.request_errors(RDKafkaApiKey::Produce, &[error]);
         publish(&mut producer, "orders", ticket..ticket + 1).await;
         let done = deliveries(&mut producer, 1).await;
@@ -282,7 +285,6 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
         publish(&mut producer, "orders", ticket..ticket + 1).await;
         assert_eq!(delivered(&deliveries(&mut producer, 1).await), [ticket], "{error:?}");
-        ticket += 1;
     }
     assert_eq!(values(&cluster, "orders", 12), (0..12).collect::<Vec<_>>());
 }
@@ -429,6 +431,38 @@ async fn settings_that_make_no_client_are_a_fault_of_the_configuration() {
     let failure = Producer::new(settings.unwrap()).unwrap_err();
     assert_eq!(failure.class, Class::Configuration);
     assert!(failure.reason.contains("ssl.ca.location"), "{failure}");
+}
+
+/// Answers every connection in a way that no client of TLS accepts.
+fn server_without_tls() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            // The client may be gone already.
+            let _ = connection.read(&mut [0; 16]).and_then(|_| connection.write(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn brokers_that_never_let_us_in_end_the_wait_and_a_check_says_why() {
+    let server = server_without_tls();
+    let given = [("bootstrap.servers", server.as_str()), ("security.protocol", "ssl")];
+    let settings = Settings::from_properties(given, LIMITS).unwrap();
+    let mut producer = Producer::new(settings.clone()).unwrap();
+    publish(&mut producer, "orders", 0..10).await;
+    let done = deliveries(&mut producer, 10).await;
+    let expected: BTreeMap<_, _> = (0..10).map(|ticket| (ticket, Some(Class::Configuration))).collect();
+    assert_eq!(classes(&done), expected);
+    let refused = producer.publish(Ticket(10), &record("orders", "10"));
+    assert!(matches!(&refused, Err(Refusal::Failed(failure)) if failure.class == Class::Configuration), "{refused:?}");
+
+    let findings = check(&settings, &[]).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].sentence.contains("SSL handshake failed"), "{findings:?}");
 }
 
 #[tokio::test]

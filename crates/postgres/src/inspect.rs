@@ -337,7 +337,7 @@ pub async fn count_rows(session: &Session, table: &TableName) -> Result<i64, Err
 }
 
 /// The server, and the process that answered.
-async fn read_server(session: &Session) -> Result<(Server, i32), Error> {
+pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Error> {
     let row = session.client().query_one(SERVER, &[]).await.map_err(refused)?;
     let timeline: i32 = field(&row, "timeline")?;
     let server = Server {

@@ -25,6 +25,7 @@ impl Fake {
     }
 
     /// A file that everybody can read.
+    #[cfg(feature = "kafka")]
     pub(crate) fn with_public_file(mut self, path: &str, text: &str) -> Self {
         self.public.push(PathBuf::from(path));
         self.with_file(path, text)

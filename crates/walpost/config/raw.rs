@@ -3,6 +3,8 @@
 //! The doc comment of a field *is* its manual entry: `section!` makes of one definition the struct that holds what was typed, the code that
 //! reads it, and the [`Section`] from which `docs/configuration.md` is rendered. Whether the values make sense together is
 //! judged in `settings`, not here.
+//!
+//! Nothing that holds what was typed has a `Debug`: it may be a password.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -54,7 +56,6 @@ macro_rules! section {
         }
     ) => {
         $(#[doc = $doc])+
-        #[derive(Debug)]
         pub(super) struct $name {
             /// Where its header stands.
             #[allow(dead_code, reason = "not every section is pointed at as a whole")]
@@ -92,8 +93,8 @@ macro_rules! section {
 section! {
     /// In TOML whatever stands behind a header belongs to it, so these come first in the file.
     "" Relay {
-        /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name`. Letters, digits, `.`, `_` and
-        /// `-`, at most 63. Default: the name of the slot.
+        /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name` unless `url` or
+        /// `PGAPPNAME` says another. Letters, digits, `.`, `_` and `-`, at most 63. Default: the name of the slot.
         name: Option<Text> = None, "\"orders\"" | "\"invoices\"";
     }
 }
@@ -221,7 +222,7 @@ section! {
     /// How long the relay waits before it tries again what failed. The wait doubles from try to try, with jitter, and there is no last try.
     "[retry]" Retry {
         /// The wait before the first new try.
-        initial_ms: Millis = Millis(200), "1000" | "200";
+        initial_ms: Millis = Millis(100), "1000" | "100";
         /// No wait is longer than this.
         max_ms: Millis = Millis(30_000), "60000" | "30000";
     }
@@ -258,7 +259,6 @@ section! {
 }
 
 /// The whole file.
-#[derive(Debug)]
 pub(super) struct File {
     pub(super) relay: Relay,
     pub(super) source: Source,

@@ -13,7 +13,6 @@ use super::surroundings::Surroundings;
 use super::value::{Value, kind_of};
 
 /// A value with the key that it belongs to. It is the default where nothing (or nothing that can be used) was typed.
-#[derive(Debug)]
 pub(super) struct Field<T> {
     pub(super) value: T,
     /// The whole key, such as `source.slot`.
@@ -137,12 +136,8 @@ impl<'a> Reader<'a> {
 }
 
 /// The content of a file that holds a secret, and a warning when everybody may read it.
-pub(super) fn secret_file(
-    path: &Field<Option<String>>,
-    around: &dyn Surroundings,
-    findings: &mut Findings,
-) -> Option<String> {
-    let file = path.value.as_deref()?;
+pub(super) fn secret_file(path: &Field<String>, around: &dyn Surroundings, findings: &mut Findings) -> Option<String> {
+    let file = path.value.as_str();
     if around.is_readable_by_all(Path::new(file)) {
         let reason = format!("every user of this machine can read {file}; run: chmod 600 {file}");
         findings.warn(&path.key, path.place, reason);

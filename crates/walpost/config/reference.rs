@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use walpost_core::router::{KnownOption, Options};
+
 use super::raw::{self, Key, Section};
 
 const OPENING: &str = "\
@@ -80,6 +82,9 @@ fn render_key(page: &mut String, path: &str, key: &Key) {
         line(page, &format!("{}\n", paragraph(key.doc)));
         let pair = sample.trim_matches(['{', '}', ' ']);
         line(page, &format!("```toml\n[{full}]\n{pair}\n```"));
+        if full == "outbox.router" {
+            render_router(page);
+        }
     } else {
         let default = match key.default.as_str() {
             "none" => String::new(),
@@ -87,6 +92,16 @@ fn render_key(page: &mut String, path: &str, key: &Key) {
         };
         line(page, &format!("{}{default} · example: `{} = {sample}`\n", key.kind, key.name));
         line(page, &paragraph(key.doc));
+    }
+}
+
+/// The router documents its own options.
+fn render_router(page: &mut String) {
+    line(page, "\n| option | value | default | |\n|---|---|---|---|");
+    for KnownOption { name, kind, default, doc, .. } in Options::known() {
+        let kind = kind.replace('|', "\\|");
+        let default = default.map(|default| format!("`{}`", default.replace('|', "\\|"))).unwrap_or_default();
+        line(page, &format!("| `{name}` | {kind} | {default} | {} |", doc.replace('|', "\\|")));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the program needs: values that have been checked, alone and against each other, and that nobody can make otherwise.
 //!
-//! Every field is private and there is one way in, [`from_file`](conversion::from_file), so that whoever holds a [`Settings`] need not check
+//! Every field is private and there is one way in, [`from_file`], so that whoever holds a [`Settings`] need not check
 //! anything again.
 
 mod conversion;
@@ -9,10 +9,12 @@ mod edges;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use walpost_core::outbox::TableName;
+use walpost_core::outbox::{Outbox, Outboxes};
+use walpost_core::{feedback, session};
+use walpost_postgres::{ConnectionSettings, SlotName};
 
 pub(super) use conversion::{from_file, password_of};
-pub use edges::{Connection, KafkaSettings, RouterOptions};
+pub use edges::KafkaSettings;
 
 pub use super::raw::LogFormat;
 
@@ -21,7 +23,7 @@ pub use super::raw::LogFormat;
 pub struct Settings {
     name: String,
     source: Source,
-    outboxes: Vec<Outbox>,
+    outboxes: Routed,
     checkpoint: Checkpoint,
     sink: Sink,
     limits: Limits,
@@ -45,8 +47,8 @@ impl Settings {
 
     /// The outboxes in the order of the file: at least one, no table twice.
     #[must_use]
-    pub fn outboxes(&self) -> &[Outbox] {
-        &self.outboxes
+    pub fn outboxes(&self) -> &Outboxes {
+        &self.outboxes.0
     }
 
     /// Where the checkpoint is kept and how often it is written.
@@ -84,13 +86,44 @@ impl Settings {
     pub fn log(&self) -> &Log {
         &self.log
     }
+
+    /// What a session has to know of all this.
+    #[must_use]
+    pub fn session(&self) -> session::Settings {
+        let silence_timeout = self.source.wal_sender_timeout;
+        session::Settings {
+            max_records: self.limits.in_flight_records,
+            max_bytes: self.limits.in_flight_bytes,
+            feedback: feedback::Settings {
+                checkpoint_interval: self.checkpoint.interval,
+                checkpoint_events: self.checkpoint.events,
+                idle_interval: self.checkpoint.idle.interval,
+                idle_bytes: self.checkpoint.idle.bytes,
+                idle_age: self.checkpoint.idle.max_age,
+                status_interval: MAX_STATUS_INTERVAL.min(silence_timeout / STATUSES_PER_SILENCE),
+                retry_initial: self.retry.initial,
+                retry_ceiling: self.retry.max,
+            },
+            retry_initial: self.retry.initial,
+            retry_ceiling: self.retry.max,
+            silence_timeout,
+            drain_timeout: self.stop_timeout,
+            stop_at: None,
+        }
+    }
 }
+
+/// The longest time in which the server hears nothing from us.
+const MAX_STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many status updates have to be lost in a row before the server takes us for dead.
+const STATUSES_PER_SILENCE: u32 = 4;
 
 /// The database and what it keeps for us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    connection: Connection,
-    slot: String,
+    connection: ConnectionSettings,
+    slot: SlotName,
     publications: Vec<String>,
     may_create: bool,
     wal_sender_timeout: Duration,
@@ -99,13 +132,13 @@ pub struct Source {
 impl Source {
     /// How PostgreSQL is reached.
     #[must_use]
-    pub fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &ConnectionSettings {
         &self.connection
     }
 
-    /// The slot: `[a-z0-9_]{1,63}`.
+    /// The slot.
     #[must_use]
-    pub fn slot(&self) -> &str {
+    pub fn slot(&self) -> &SlotName {
         &self.slot
     }
 
@@ -128,26 +161,18 @@ impl Source {
     }
 }
 
-/// One outbox: its table, and how its rows become records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outbox {
-    table: TableName,
-    router: RouterOptions,
-}
+/// The outboxes, comparable: a router is its options.
+#[derive(Debug, Clone)]
+struct Routed(Outboxes);
 
-impl Outbox {
-    /// The table, as the catalogue names it.
-    #[must_use]
-    pub fn table(&self) -> &TableName {
-        &self.table
-    }
-
-    /// The options of its router.
-    #[must_use]
-    pub fn router(&self) -> &RouterOptions {
-        &self.router
+impl PartialEq for Routed {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |outbox: &Outbox| (outbox.table.clone(), outbox.router.options().clone());
+        self.0.iter().map(parts).eq(other.0.iter().map(parts))
     }
 }
+
+impl Eq for Routed {}
 
 /// Where the checkpoint is kept and how often it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

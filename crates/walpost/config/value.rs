@@ -36,7 +36,7 @@ pub(super) fn kind_of(value: &DeValue<'_>) -> &'static str {
 }
 
 /// Text, with its references replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Text {
     pub(super) value: String,
     /// As it stands in the file: a password in it is readable to whoever can read the file.
@@ -239,7 +239,7 @@ impl Value for Names {
 }
 
 /// A property whose name another program gave it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Property {
     pub(super) name: String,
     pub(super) value: String,
@@ -250,7 +250,7 @@ pub(super) struct Property {
 
 /// A section whose keys are another program's: they are taken as they are, and judged by whoever knows them. `INTERPOLATED` says
 /// whether references in them are replaced.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Properties<const INTERPOLATED: bool>(pub(super) Vec<Property>);
 
 impl<const INTERPOLATED: bool> Value for Properties<INTERPOLATED> {

@@ -12,6 +12,17 @@ pub struct Null {
     settled: Vec<Ticket>,
 }
 
+impl Null {
+    /// Answers what was not fetched before.
+    pub(super) fn close(self) -> Vec<Delivery> {
+        self.settled.into_iter().map(delivered).collect()
+    }
+}
+
+fn delivered(ticket: Ticket) -> Delivery {
+    Delivery { ticket, outcome: Ok(()) }
+}
+
 impl Sink for Null {
     fn publish(&mut self, ticket: Ticket, _: &Record) -> Result<(), Refusal> {
         self.settled.push(ticket);
@@ -23,7 +34,7 @@ impl Sink for Null {
             // Only `publish` brings more, and it cannot be called while this borrows the sink.
             return pending().await;
         }
-        into.extend(self.settled.drain(..).map(|ticket| Delivery { ticket, outcome: Ok(()) }));
+        into.extend(self.settled.drain(..).map(delivered));
     }
 
     async fn reset(&mut self) -> Result<(), Failure> {

@@ -58,6 +58,24 @@ impl Stdout {
         std::thread::Builder::new().name("stdout".to_owned()).spawn(move || serve(output, &served))?;
         Ok(Self { shared, max_records, max_bytes })
     }
+
+    /// Waits for at most `timeout` until everything accepted is written or given up, and ends. Answers what was not fetched
+    /// before.
+    pub async fn close(mut self, timeout: Duration) -> Vec<Delivery> {
+        let deadline = tokio::time::Instant::now() + timeout;
+        let mut deliveries = Vec::new();
+        while self.has_unsettled() {
+            if tokio::time::timeout_at(deadline, self.next_deliveries(&mut deliveries)).await.is_err() {
+                break;
+            }
+        }
+        deliveries.append(&mut self.shared.lock().reports);
+        deliveries
+    }
+
+    fn has_unsettled(&self) -> bool {
+        self.shared.lock().unsettled_records > 0
+    }
 }
 
 impl Sink for Stdout {
@@ -117,7 +135,7 @@ impl Sink for Stdout {
 }
 
 impl Drop for Stdout {
-    /// The thread ends by itself. It is not waited for, because it may be blocked for ever.
+    /// Nothing is begun any more, and the thread ends by itself. It is not waited for, because it may be blocked for ever.
     fn drop(&mut self) {
         self.shared.is_dropped.store(true, Ordering::Relaxed);
         drop(self.shared.lock());
@@ -171,6 +189,11 @@ impl Shared {
     /// The state. It is whole between any two statements, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no further line is wanted of what the thread has in its hands.
+    fn is_over(&self) -> bool {
+        self.is_resetting.load(Ordering::Relaxed) || self.is_dropped.load(Ordering::Relaxed)
     }
 
     /// Waits for lines and swaps them with the empty `lines`. False when there will be none any more.
@@ -242,11 +265,11 @@ fn serve(mut output: impl Write, shared: &Shared) {
     }
 }
 
-/// Writes line after line until all are written or the sink is being reset, and returns how many were.
+/// Writes line after line until all are written or the sink is being reset or was dropped, and returns how many were.
 fn write(output: &mut impl Write, lines: &Lines, shared: &Shared) -> io::Result<usize> {
     let mut count = 0;
     let mut start = 0;
-    while count < lines.ends.len() && !shared.is_resetting.load(Ordering::Relaxed) {
+    while count < lines.ends.len() && !shared.is_over() {
         let (taken, end) = chunk(lines, count, start);
         write_fully(output, lines.bytes.get(start..end).unwrap_or_default(), shared)?;
         (count, start) = (count + taken, end);

@@ -76,6 +76,28 @@ impl Router {
         &self.options
     }
 
+    /// The columns without which no row can be published, in the order in which they are looked for, each once.
+    #[must_use]
+    pub fn required_columns(&self) -> Vec<&str> {
+        let options = &self.options;
+        let is_required = options.table_field_additional_missing == Missing::Error;
+        let additional = options.table_fields_additional_placement.iter().filter(|_| is_required);
+        let mut columns = vec![options.table_field_event_payload.as_str()];
+        columns.extend(options.table_field_event_timestamp.as_deref());
+        columns.push(&options.table_field_event_id);
+        columns.extend(additional.map(|placement| placement.column.as_str()));
+        columns.extend([options.table_field_event_key.as_str(), &options.route_by_field]);
+        let mut seen = std::collections::BTreeSet::new();
+        columns.retain(|column| seen.insert(*column));
+        columns
+    }
+
+    /// The topic that every row goes to, where the options leave no choice.
+    #[must_use]
+    pub fn only_topic(&self) -> Option<&str> {
+        self.routes.only_topic()
+    }
+
     /// What an update of a row of this outbox leads to. It is for the session to act on it; deletes and truncations are
     /// ignored.
     #[must_use]

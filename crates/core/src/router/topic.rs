@@ -48,6 +48,11 @@ impl Routes {
         Ok(Self { pattern, replacement, is_default, only })
     }
 
+    /// The topic of every value, where the options leave no choice.
+    pub(super) fn only_topic(&self) -> Option<&str> {
+        self.only.as_deref()
+    }
+
     /// The topic of a value. The value has to match as a whole; then the *first* match anywhere in it is replaced, which need
     /// not be the whole. A value that does not match is the topic itself (Kafka's `RegexRouter`).
     fn name(&self, value: &str) -> Result<String, StepLimit> {

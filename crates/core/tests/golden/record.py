@@ -484,7 +484,8 @@ def main():
         setups = [SETUP, *([SETUP_SINCE_15] if major >= 15 else []), *([SETUP_SINCE_18] if major >= 18 else [])]
         for statement in ";\n".join(setup.strip() for setup in setups).split(";\n"):
             sql.query(statement)
-        head = f"# PostgreSQL {version}, recorded by record.py, after this:\n" + "".join(commented(setup.strip() + ";") for setup in setups)
+        head = f"# PostgreSQL {version}, recorded by record.py, after this:\n"
+        head += "".join(commented(setup.strip() + ";") for setup in setups)
         frames_text, expected_text = head, f"# {major}.frames in words, by the decoder of record.py\n"
         for scenario in SCENARIOS:
             if major < scenario.since:

@@ -4,16 +4,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use walpost_core::outbox::TableName;
+use walpost_core::outbox::{Outbox, TableName};
+use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
-use super::{Checkpoint, Connection, Idle, KafkaSettings, Limits, Log, Outbox, Retry, Settings, Sink, Source, Store};
-use crate::config::finding::{Findings, Place};
+use super::{Checkpoint, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store};
+use crate::config::finding::Findings;
 use crate::config::raw::{self, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
 use crate::config::table_name::{self, MAX_NAME_BYTES};
-use crate::config::value::{Millis, Property, Size, Text};
+use crate::config::value::{Millis, Names, Property, Size, Text};
 use crate::observe;
 
 /// PostgreSQL's integers, which its timeouts are.
@@ -24,7 +25,7 @@ const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
 
 /// Converts the file. `None` only if at least one fault was noted.
 pub(in crate::config) fn from_file(
-    file: raw::File,
+    file: &raw::File,
     around: &dyn Surroundings,
     findings: &mut Findings,
 ) -> Option<Settings> {
@@ -35,7 +36,7 @@ pub(in crate::config) fn from_file(
     let outboxes = conversion.outboxes(&file.outboxes);
     let checkpoint = conversion.checkpoint(&file.checkpoint);
     let limits = conversion.limits(&file.limits);
-    let sink = conversion.sink(&file.sink);
+    let sink = conversion.sink(&file.sink, &file.limits);
     let retry = conversion.retry(&file.retry);
     let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
     let log = conversion.log(&file.log);
@@ -67,17 +68,14 @@ impl Conversion<'_> {
         self.findings.warn(&field.key, field.place, reason);
     }
 
-    fn slot(&mut self, field: &Field<Text>) -> Option<String> {
-        let slot = &field.value.value;
-        let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        if (1..=MAX_NAME_BYTES).contains(&slot.len()) && slot.bytes().all(is_legal) {
-            return Some(slot.clone());
+    fn slot(&mut self, field: &Field<Text>) -> Option<SlotName> {
+        match SlotName::new(field.value.value.as_str()) {
+            Ok(slot) => Some(slot),
+            Err(error) => {
+                self.fault(field, format!("{error}; write 1 to {MAX_NAME_BYTES} of them"));
+                None
+            }
         }
-        let reason = format!(
-            "{slot:?} cannot be the name of a slot; write 1 to {MAX_NAME_BYTES} lower-case letters, digits and underscores"
-        );
-        self.fault(field, reason);
-        None
     }
 
     fn name(&mut self, field: &Field<Option<Text>>, slot: &str) -> Option<String> {
@@ -93,7 +91,7 @@ impl Conversion<'_> {
         None
     }
 
-    fn source(&mut self, source: &raw::Source, slot: Option<String>, name: Option<&str>) -> Option<Source> {
+    fn source(&mut self, source: &raw::Source, slot: Option<SlotName>, name: Option<&str>) -> Option<Source> {
         let connection = self.connection(source, name.unwrap_or_default());
         let publications = self.publications(&source.publication);
         let wal_sender_timeout = self.millis(&source.wal_sender_timeout_ms, 1000, MAX_GUC_MILLIS);
@@ -107,30 +105,34 @@ impl Conversion<'_> {
     }
 
     /// The connection: the URL, the keys beside it, and libpq's variables behind both.
-    fn connection(&mut self, source: &raw::Source, name: &str) -> Option<Connection> {
-        let given = self.given_once(source);
+    fn connection(&mut self, source: &raw::Source, name: &str) -> Option<ConnectionSettings> {
+        self.given_once(source);
         let password = self.password(source);
         let timeout = self.connect_timeout(&source.connect_timeout_ms);
-        self.certificate_with_key(source);
+        let has_pair = self.certificate_with_key(source);
         let url = self.url(source)?;
         let text = |field: &Field<Option<Text>>| field.value.as_ref().map(|text| text.value.clone());
         let lookup = |variable: &str| {
             let typed = match variable {
-                "PGPASSWORD" => password.clone()?,
+                "PGPASSWORD" => password.clone(),
                 "PGSSLMODE" => source.sslmode.value.map(|mode| mode.word().to_owned()),
                 "PGSSLROOTCERT" => text(&source.sslrootcert),
-                "PGSSLCERT" => text(&source.sslcert),
-                "PGSSLKEY" => text(&source.sslkey),
+                // Half a pair has been noted at its own key; the rest of the connection is judged without it.
+                "PGSSLCERT" if has_pair => text(&source.sslcert),
+                "PGSSLKEY" if has_pair => text(&source.sslkey),
                 _ => None,
             };
             let given = typed.or_else(|| self.around.variable(variable));
             given.or_else(|| (variable == "PGAPPNAME").then(|| name.to_owned()))
         };
-        let judgement = edges::connection(&url, timeout?, lookup);
-        let connection = self.judged(judgement, &source.url, &[]);
-        given.then_some(())?;
-        password?;
-        connection
+        let judgement = edges::connection(&url, lookup);
+        let place = source.url.place.or(source.place);
+        let section = Field { value: (), key: source.url.key.clone(), place };
+        let connection = self.judged(judgement, &section, &[])?;
+        Some(match timeout {
+            Some(timeout) => connection.with_connect_timeout(timeout),
+            None => connection,
+        })
     }
 
     /// The URL, or the shortest one where libpq's variables say the rest.
@@ -149,64 +151,61 @@ impl Conversion<'_> {
         }
     }
 
-    /// Whether nothing is said both by a key and by the URL.
-    fn given_once(&mut self, source: &raw::Source) -> bool {
-        let Some(url) = &source.url.value else { return true };
-        let mut is_once = true;
-        let mut check = |is_typed: bool, key: &str, place: Option<Place>, parameter: &str| {
-            if is_typed && has_parameter(&url.value, parameter) {
+    /// Refuses what is said both by a key and by the URL.
+    fn given_once(&mut self, source: &raw::Source) {
+        let Some(url) = &source.url.value else { return };
+        let timeout = &source.connect_timeout_ms;
+        let mut keys = vec![
+            ("sslmode", &source.sslmode.key, source.sslmode.place),
+            ("connect_timeout", &timeout.key, timeout.place),
+        ];
+        for (parameter, field) in [
+            ("password", &source.password_file),
+            ("sslrootcert", &source.sslrootcert),
+            ("sslcert", &source.sslcert),
+            ("sslkey", &source.sslkey),
+        ] {
+            keys.push((parameter, &field.key, field.place));
+        }
+        for (parameter, key, place) in keys {
+            if place.is_some() && has_parameter(&url.value, parameter) {
                 let reason = format!("source.url says `{parameter}` too; delete one of the two");
                 self.findings.fault(key, place, reason);
-                is_once = false;
             }
-        };
-        check(source.sslmode.is_typed(), &source.sslmode.key, source.sslmode.place, "sslmode");
-        let timeout = &source.connect_timeout_ms;
-        check(timeout.is_typed(), &timeout.key, timeout.place, "connect_timeout");
-        for (field, parameter) in [
-            (&source.password_file, "password"),
-            (&source.sslrootcert, "sslrootcert"),
-            (&source.sslcert, "sslcert"),
-            (&source.sslkey, "sslkey"),
-        ] {
-            check(field.is_typed(), &field.key, field.place, parameter);
         }
         if source.password_file.is_typed() && password_of(&url.value).is_some() {
             self.fault(&source.password_file, "source.url holds a password too; delete one of the two");
-            is_once = false;
         }
-        is_once
     }
 
-    /// The password of the password file. The outer `None` stands for a fault.
-    #[allow(clippy::option_option, reason = "a fault and an absent file are told apart")]
-    fn password(&mut self, source: &raw::Source) -> Option<Option<String>> {
+    /// The password of the password file, if there is one and it can be read.
+    fn password(&mut self, source: &raw::Source) -> Option<String> {
         let field = &source.password_file;
-        let Some(path) = &field.value else { return Some(None) };
-        let path = Field { value: Some(path.value.clone()), key: field.key.clone(), place: field.place };
-        secret_file(&path, self.around, self.findings).map(Some)
+        let path = field.value.as_ref()?.value.clone();
+        secret_file(&Field { value: path, key: field.key.clone(), place: field.place }, self.around, self.findings)
     }
 
-    #[allow(clippy::option_option, reason = "a fault and an absent key are told apart")]
-    fn connect_timeout(&mut self, field: &Field<Option<Millis>>) -> Option<Option<Duration>> {
-        let Some(value) = field.value else { return Some(None) };
-        let field = Field { value, key: field.key.clone(), place: field.place };
-        self.millis(&field, 1, MAX_GUC_MILLIS).map(Some)
+    fn connect_timeout(&mut self, field: &Field<Option<Millis>>) -> Option<Duration> {
+        let value = field.value?;
+        self.millis(&Field { value, key: field.key.clone(), place: field.place }, 1, MAX_GUC_MILLIS)
     }
 
-    fn certificate_with_key(&mut self, source: &raw::Source) {
-        let variable = |name| self.around.variable(name).is_some();
-        let has_key = source.sslkey.is_typed() || variable("PGSSLKEY");
-        let has_certificate = source.sslcert.is_typed() || variable("PGSSLCERT");
+    /// Whether certificate and key are given together or not at all.
+    fn certificate_with_key(&mut self, source: &raw::Source) -> bool {
+        let url = source.url.value.as_ref().map_or("", |url| url.value.as_str());
+        let elsewhere = |variable, parameter| self.around.variable(variable).is_some() || has_parameter(url, parameter);
+        let has_key = source.sslkey.is_typed() || elsewhere("PGSSLKEY", "sslkey");
+        let has_certificate = source.sslcert.is_typed() || elsewhere("PGSSLCERT", "sslcert");
         if source.sslcert.is_typed() && !has_key {
             self.fault(&source.sslcert, "the certificate's key is missing; write sslkey = \"…\" beside it");
         }
         if source.sslkey.is_typed() && !has_certificate {
             self.fault(&source.sslkey, "the key's certificate is missing; write sslcert = \"…\" beside it");
         }
+        has_key == has_certificate
     }
 
-    fn publications(&mut self, field: &Field<super::super::value::Names>) -> Option<Vec<String>> {
+    fn publications(&mut self, field: &Field<Names>) -> Option<Vec<String>> {
         let names = &field.value.0;
         let mut is_good = true;
         if names.is_empty() {
@@ -227,7 +226,7 @@ impl Conversion<'_> {
         is_good.then(|| names.clone())
     }
 
-    fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Vec<Outbox>> {
+    fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Routed> {
         if typed.is_empty() {
             let reason = "there is none; write [[outbox]] with table = \"public.outbox\" under it";
             self.findings.fault("outbox", None, reason);
@@ -235,7 +234,7 @@ impl Conversion<'_> {
         }
         let mut seen: Vec<TableName> = Vec::new();
         let outboxes: Vec<_> = typed.iter().map(|outbox| self.outbox(outbox, &mut seen)).collect();
-        outboxes.into_iter().collect()
+        outboxes.into_iter().collect::<Option<Vec<_>>>().map(|outboxes| Routed(outboxes.into()))
     }
 
     fn outbox(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<Outbox> {
@@ -311,9 +310,9 @@ impl Conversion<'_> {
         }
     }
 
-    fn sink(&mut self, sink: &raw::Sink) -> Option<Sink> {
+    fn sink(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<Sink> {
         match sink.r#type.value {
-            SinkKind::Kafka => self.kafka(sink).map(Sink::Kafka),
+            SinkKind::Kafka => self.kafka(sink, limits).map(Sink::Kafka),
             kind if sink.kafka.is_typed() => {
                 let reason = if sink.r#type.is_typed() {
                     format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word())
@@ -329,13 +328,11 @@ impl Conversion<'_> {
         }
     }
 
-    fn kafka(&mut self, sink: &raw::Sink) -> Option<KafkaSettings> {
-        if cfg!(not(feature = "kafka")) {
-            let reason = "this walpost was built without Kafka; take one that was built with the feature `kafka`";
-            self.fault(&sink.r#type, reason);
-        }
+    fn kafka(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<KafkaSettings> {
         let properties = &sink.kafka.value.0;
-        let judgement = edges::kafka(pairs(properties));
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let (records, bytes) = (count(limits.in_flight_records.value), count(limits.in_flight_bytes.value.0));
+        let judgement = edges::kafka(pairs(properties), records, bytes);
         let place = sink.kafka.place.or(sink.r#type.place);
         self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
     }

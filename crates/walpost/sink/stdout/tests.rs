@@ -197,17 +197,21 @@ impl Write for Valve {
     }
 }
 
-/// A sink with a valve: what says that it stalls, what lets it on, and what came out.
-fn valve(
-    stalls_at: usize,
-    max_records: usize,
-    max_bytes: usize,
-) -> (Stdout, Receiver<()>, Sender<()>, Arc<Mutex<Vec<u8>>>) {
+/// A sink whose writer stalls at one write.
+struct Valved {
+    sink: Stdout,
+    has_stalled: Receiver<()>,
+    on: Sender<()>,
+    output: Arc<Mutex<Vec<u8>>>,
+}
+
+fn valved(stalls_at: usize, max_records: usize, max_bytes: usize) -> Valved {
     let (stalled, has_stalled) = channel();
     let (on, let_on) = channel();
     let output = Arc::new(Mutex::new(Vec::new()));
     let valve = Valve { calls: 0, stalls_at, stalled, let_on, output: Arc::clone(&output) };
-    (Stdout::into_writer(valve, max_records, max_bytes).unwrap(), has_stalled, on, output)
+    let sink = Stdout::into_writer(valve, max_records, max_bytes).unwrap();
+    Valved { sink, has_stalled, on, output }
 }
 
 fn lines(output: &Mutex<Vec<u8>>) -> Vec<String> {
@@ -216,7 +220,7 @@ fn lines(output: &Mutex<Vec<u8>>) -> Vec<String> {
 
 #[tokio::test]
 async fn a_stalled_writer_makes_the_queue_full_and_blocks_nobody() {
-    let (mut sink, has_stalled, on, output) = valve(1, 100, usize::MAX);
+    let Valved { mut sink, has_stalled, on, output } = valved(1, 100, usize::MAX);
     publish(&mut sink, 0..1);
     has_stalled.recv_timeout(PATIENCE).unwrap();
     publish(&mut sink, 1..100);
@@ -233,7 +237,7 @@ async fn a_stalled_writer_makes_the_queue_full_and_blocks_nobody() {
 async fn a_reset_gives_back_what_is_not_written_and_each_record_is_reported_once() {
     // At the first write one line is on its way out, at the second the first chunk of all the others.
     for stalls_at in [1, 2] {
-        let (mut sink, has_stalled, on, output) = valve(stalls_at, 5000, usize::MAX);
+        let Valved { mut sink, has_stalled, on, output } = valved(stalls_at, 5000, usize::MAX);
         publish(&mut sink, 0..1);
         let mut settled = if stalls_at == 1 { Vec::new() } else { deliveries(&mut sink, 1).await };
         publish(&mut sink, 1..5000);
@@ -265,7 +269,7 @@ async fn a_reset_gives_back_what_is_not_written_and_each_record_is_reported_once
 #[tokio::test]
 async fn a_line_larger_than_the_whole_queue_goes_out_alone() {
     let huge = Record { value: Some(Bytes::from(vec![b'x'; 1 << 20])), ..record() };
-    let (mut sink, has_stalled, on, output) = valve(1, 10, 1000);
+    let Valved { mut sink, has_stalled, on, output } = valved(1, 10, 1000);
     sink.publish(Ticket(0), &huge).unwrap();
     has_stalled.recv_timeout(PATIENCE).unwrap();
     assert_eq!(sink.publish(Ticket(1), &record()), Err(Refusal::Full), "taken beside a huge line");
@@ -273,7 +277,7 @@ async fn a_line_larger_than_the_whole_queue_goes_out_alone() {
     deliveries(&mut sink, 1).await;
     assert_eq!(lines(&output).len(), 1);
 
-    let (mut sink, has_stalled, on, output) = valve(1, 10, 1000);
+    let Valved { mut sink, has_stalled, on, output } = valved(1, 10, 1000);
     publish(&mut sink, 0..1);
     has_stalled.recv_timeout(PATIENCE).unwrap();
     assert_eq!(sink.publish(Ticket(1), &huge), Err(Refusal::Full), "a huge line was taken beside another");
@@ -282,6 +286,24 @@ async fn a_line_larger_than_the_whole_queue_goes_out_alone() {
     sink.publish(Ticket(1), &huge).unwrap();
     deliveries(&mut sink, 1).await;
     assert_eq!(lines(&output).len(), 2);
+}
+
+#[tokio::test]
+async fn closing_waits_for_what_is_out_but_not_longer_than_it_is_told() {
+    let Valved { mut sink, has_stalled, on, output } = valved(1, 100, usize::MAX);
+    publish(&mut sink, 0..1);
+    has_stalled.recv_timeout(PATIENCE).unwrap();
+    publish(&mut sink, 1..9);
+    assert_eq!(sink.close(Duration::from_millis(10)).await, [], "a stalled line was reported");
+    on.send(()).unwrap();
+
+    let Valved { mut sink, has_stalled, on, .. } = valved(1, 100, usize::MAX);
+    publish(&mut sink, 0..1);
+    has_stalled.recv_timeout(PATIENCE).unwrap();
+    publish(&mut sink, 1..9);
+    on.send(()).unwrap();
+    assert_eq!(sink.close(PATIENCE).await.len(), 9);
+    assert!(ordinals(&lines(&output)).len() <= 1, "a line was written after its sink was dropped");
 }
 
 /// A writer that takes a few bytes at a time and now and then none.

@@ -1,8 +1,0 @@
-//! placeholder
-pub(crate) enum Broker {
-    None,
-    Kafka,
-}
-pub(crate) fn run(_: Broker) -> anyhow::Result<()> {
-    Ok(())
-}
