@@ -11,6 +11,7 @@ mod facts;
 mod random;
 pub(super) mod server;
 mod watch;
+mod weather;
 pub(super) mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +20,8 @@ use std::time::Duration;
 use crate::lsn::Lsn;
 
 use broker::Faults;
-use world::{Tally, Weather, World, note};
+use weather::{Tally, Weather};
+use world::{World, note};
 
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
@@ -237,53 +239,4 @@ fn every_promise_holds_in_every_run() {
     }
     println!("{total:?}");
     assert!(runs < 500 || total.has_seen_all(), "the simulation no longer shows what it is for: {total:?}");
-}
-
-impl Tally {
-    fn has_seen_all(&self) -> bool {
-        let Self { events, repeats, sessions, kills, resets, stale_reports, .. } = *self;
-        let Self { skipped_transactions, skipped_rows, stopped, source_lost, silent, .. } = *self;
-        let Self { bad_rows, given_up, promotions, failed_checkpoints, .. } = *self;
-        let seen = [
-            [events, repeats, sessions, kills, resets],
-            [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
-            [silent, bad_rows, given_up, promotions, failed_checkpoints],
-        ];
-        seen.as_flattened().iter().all(|count| *count > 0)
-    }
-
-    fn add(&mut self, other: Self) {
-        let Self {
-            events,
-            repeats,
-            sessions,
-            kills,
-            resets,
-            stale_reports,
-            skipped_transactions,
-            skipped_rows,
-            stopped,
-            source_lost,
-            silent,
-            bad_rows,
-            given_up,
-            promotions,
-            failed_checkpoints,
-        } = other;
-        self.events += events;
-        self.repeats += repeats;
-        self.sessions += sessions;
-        self.kills += kills;
-        self.resets += resets;
-        self.stale_reports += stale_reports;
-        self.skipped_transactions += skipped_transactions;
-        self.skipped_rows += skipped_rows;
-        self.stopped += stopped;
-        self.source_lost += source_lost;
-        self.silent += silent;
-        self.bad_rows += bad_rows;
-        self.given_up += given_up;
-        self.promotions += promotions;
-        self.failed_checkpoints += failed_checkpoints;
-    }
 }
