@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::lsn::Lsn;
 
-use broker::Faults;
+use broker::{Faults, LANES};
 use weather::{Tally, Weather};
 use world::{World, note};
 
@@ -115,10 +115,9 @@ impl World {
         self.perform();
     }
 
-    /// What goes wrong besides.
+    /// What happens to the relay, its connection and its clock.
     fn suffer(&mut self) {
-        let Weather { kill, source_lost, mute, server_crash, stop, sink_away, route_closed, store_away, jump, .. } =
-            self.weather;
+        let Weather { kill, source_lost, mute, server_crash, stop, jump, .. } = self.weather;
         if self.random.one_in(kill) {
             self.kill();
         }
@@ -138,9 +137,25 @@ impl World {
         if self.random.one_in(stop) {
             self.stop();
         }
+        if self.random.one_in(jump) {
+            self.now = self.now.after(Duration::from_secs(self.random.between(1, 3600)));
+            self.watch.has_jumped = true;
+            note!(self, "time has jumped");
+        }
+        self.change_weather();
+    }
+
+    /// What is well falls ill, and the other way round.
+    fn change_weather(&mut self) {
+        let Weather { sink_away, lane_hangs, route_closed, store_away, .. } = self.weather;
         if self.random.one_in(if self.broker.is_away { 15 } else { sink_away }) {
             self.broker.is_away = !self.broker.is_away;
             note!(self, "the sink is away: {}", self.broker.is_away);
+        }
+        if self.random.one_in(if self.broker.hanging.is_some() { 25 } else { lane_hangs }) {
+            let lane = self.random.index(LANES);
+            self.broker.hanging = self.broker.hanging.is_none().then_some(lane);
+            note!(self, "a lane hangs: {:?}", self.broker.hanging);
         }
         let topic = self.random.index(self.broker.closed.len());
         if self.random.one_in(if self.broker.closed[topic] { 15 } else { route_closed }) {
@@ -151,11 +166,6 @@ impl World {
             self.store.is_away = !self.store.is_away;
             note!(self, "the store is away: {}", self.store.is_away);
         }
-        if self.random.one_in(jump) {
-            self.now = self.now.after(Duration::from_secs(self.random.between(1, 3600)));
-            self.watch.has_jumped = true;
-            note!(self, "time has jumped");
-        }
     }
 
     /// From here on nothing goes wrong any more. Rows that are bad stay bad.
@@ -164,6 +174,7 @@ impl World {
         self.weather = Weather { chatty: 4, ..Weather::default() };
         self.broker.faults = Faults::default();
         self.broker.is_away = false;
+        self.broker.hanging = None;
         self.broker.closed = Default::default();
         self.store.is_away = false;
     }

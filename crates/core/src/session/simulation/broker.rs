@@ -23,6 +23,8 @@ pub(super) struct Broker {
     /// Topics that are missing, or closed to the relay.
     pub(super) closed: [bool; TOPICS.len()],
     pub(super) is_away: bool,
+    /// A lane whose leader answers nothing, while the others go on.
+    pub(super) hanging: Option<usize>,
     pub(super) capacity: usize,
     pub(super) faults: Faults,
     phase: Phase,
@@ -106,7 +108,8 @@ impl Broker {
     /// Something happens in one of the lanes.
     pub(super) fn work(&mut self, facts: &mut Facts, random: &mut Random) {
         self.let_arrive(random.index(LANES), facts, random);
-        let busy: Vec<usize> = (0..LANES).filter(|lane| !self.lanes[*lane].queue.is_empty()).collect();
+        let busy: Vec<usize> =
+            (0..LANES).filter(|lane| !self.lanes[*lane].queue.is_empty() && self.hanging != Some(*lane)).collect();
         if busy.is_empty() || self.phase != Phase::Open {
             return;
         }
