@@ -12,7 +12,8 @@
 //! 2. The watermark rests on a commit's end LSN, or on a keepalive's WAL end while nothing is owed.
 //! 3. A ticket settles once.
 //! 4. Records leave in the order of the log; only what was not acknowledged leaves again.
-//! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all.
+//! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all. With what
+//!    is settled behind it, it spans at most four times as many records.
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
 
