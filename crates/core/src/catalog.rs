@@ -65,3 +65,70 @@ impl Catalog {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use smallvec::SmallVec;
+
+    use super::*;
+    use crate::router::{Options, Router};
+
+    fn catalog(tables: &[(&str, &str)]) -> Catalog {
+        let outbox = |(schema, table): &(&str, &str)| Outbox {
+            table: TableName { schema: (*schema).to_owned(), table: (*table).to_owned() },
+            router: Router::new(Options::default()).unwrap(),
+        };
+        Catalog::new(Arc::from(tables.iter().map(outbox).collect::<Vec<_>>()))
+    }
+
+    fn learn(catalog: &mut Catalog, id: u32, namespace: &str, name: &str) {
+        catalog.learn(&Relation { id, namespace, name, replica_identity: b'd', columns: SmallVec::new() });
+    }
+
+    /// The name of the outbox that a relation is, `-` for another table, nothing for one that was never told.
+    fn lookup(catalog: &mut Catalog, relation: u32) -> Option<String> {
+        Some(match catalog.outbox_of(relation)? {
+            Lookup::Outbox { outbox, .. } => outbox.table.to_string(),
+            Lookup::Other => "-".to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_relation_is_an_outbox_by_its_whole_name_and_its_case() {
+        let mut catalog = catalog(&[("public", "outbox"), ("Shop", "Order.Outbox")]);
+        let cases = [
+            ("public", "outbox", "public.outbox"),
+            ("Shop", "Order.Outbox", "\"Shop\".\"Order.Outbox\""),
+            ("shop", "order.outbox", "-"),
+            ("public", "Outbox", "-"),
+            ("public", "outbox2", "-"),
+            ("other", "outbox", "-"),
+            ("", "outbox", "-"),
+            ("public.outbox", "", "-"),
+        ];
+        for (id, (namespace, name, expected)) in (1..).zip(cases) {
+            assert_eq!(lookup(&mut catalog, id), None);
+            learn(&mut catalog, id, namespace, name);
+            assert_eq!(lookup(&mut catalog, id).as_deref(), Some(expected), "{namespace}.{name}");
+        }
+    }
+
+    #[test]
+    fn the_empty_schema_is_the_servers_own() {
+        let mut catalog = catalog(&[("pg_catalog", "outbox")]);
+        learn(&mut catalog, 1, "", "outbox");
+        assert_eq!(lookup(&mut catalog, 1).as_deref(), Some("pg_catalog.outbox"));
+    }
+
+    #[test]
+    fn what_is_told_again_replaces_what_was_known() {
+        let mut catalog = catalog(&[("public", "outbox")]);
+        learn(&mut catalog, 1, "public", "outbox");
+        learn(&mut catalog, 1, "public", "outbox_old");
+        assert_eq!(lookup(&mut catalog, 1).as_deref(), Some("-"), "the table was renamed");
+        learn(&mut catalog, 2, "public", "outbox");
+        assert_eq!(lookup(&mut catalog, 2).as_deref(), Some("public.outbox"));
+    }
+}

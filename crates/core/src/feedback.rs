@@ -207,3 +207,128 @@ impl Feedback {
         self.told_at.after(self.settings.status_interval)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Ticket;
+    use crate::position::Timeline;
+
+    const START: u64 = 1000;
+
+    fn feedback(position: u64) -> Feedback {
+        let start = Start {
+            position: Lsn::new(position),
+            checkpointed: Lsn::new(START),
+            timeline: Timeline(1),
+            commit_time: None,
+            first_owed: None,
+            first_ticket: Ticket(0),
+            seed: 0,
+        };
+        let mut feedback = Feedback::new(Settings::default(), &start, at(0));
+        assert!(feedback.poll_status(at(0)).is_some(), "the first is due at once");
+        feedback
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::since_origin(Duration::from_millis(millis))
+    }
+
+    fn watermark(position: u64, events: u64) -> Watermark {
+        Watermark { position: Lsn::new(position), commit_time: None, events }
+    }
+
+    #[test]
+    fn a_checkpoint_is_due_by_what_has_settled_and_since_when() {
+        let megabyte = START + (1 << 20);
+        let cases = [
+            ("nothing new", START, 0, None),
+            ("events", START + 8, 1, Some(1000)),
+            ("many events", START + 8, 50_000, Some(0)),
+            ("a little of others", START + 8, 0, Some(300_000)),
+            ("much of others", megabyte, 0, Some(10_000)),
+            ("events and much of others", megabyte, 1, Some(1000)),
+        ];
+        for (what, position, events, due_ms) in cases {
+            let mut feedback = feedback(START);
+            let watermark = watermark(position, events);
+            let Some(due_ms) = due_ms else {
+                assert_eq!(feedback.poll_checkpoint(watermark, true, at(1_000_000_000)), None, "{what}");
+                continue;
+            };
+            if due_ms > 0 {
+                assert_eq!(feedback.poll_checkpoint(watermark, false, at(due_ms - 1)), None, "{what}");
+            }
+            let progress = feedback.poll_checkpoint(watermark, false, at(due_ms));
+            assert_eq!(progress, Some(Progress { position: Lsn::new(position), commit_time: None }), "{what}");
+        }
+    }
+
+    #[test]
+    fn the_last_checkpoint_waits_for_no_interval() {
+        let mut feedback = feedback(START);
+        assert!(feedback.poll_checkpoint(watermark(START + 8, 0), true, at(1)).is_some());
+    }
+
+    #[test]
+    fn a_start_that_the_store_does_not_hold_is_checkpointed_at_once_and_once() {
+        let mut feedback = feedback(START + 500);
+        assert!(feedback.poll_checkpoint(watermark(START + 500, 0), false, at(0)).is_some());
+        feedback.checkpointed();
+        assert_eq!(feedback.checkpointed_position(), Lsn::new(START + 500));
+        assert!(feedback.poll_checkpoint(watermark(START + 508, 0), false, at(1)).is_none());
+    }
+
+    #[test]
+    fn there_is_one_checkpoint_at_a_time() {
+        let mut feedback = feedback(START);
+        assert!(feedback.poll_checkpoint(watermark(START + 8, 1), true, at(0)).is_some());
+        assert!(feedback.poll_checkpoint(watermark(START + 16, 2), true, at(60_000)).is_none());
+        assert!(!feedback.is_checkpointed(watermark(START, 0)), "one is under way");
+        feedback.checkpointed();
+        assert!(feedback.is_checkpointed(watermark(START + 8, 1)));
+        assert!(feedback.poll_checkpoint(watermark(START + 16, 2), true, at(60_000)).is_some());
+    }
+
+    #[test]
+    fn an_answer_that_nobody_awaits_changes_nothing() {
+        let mut feedback = feedback(START);
+        feedback.checkpointed();
+        assert_eq!((feedback.checkpointed_position(), feedback.confirmed()), (Lsn::new(START), Lsn::new(START)));
+    }
+
+    #[test]
+    fn a_failed_checkpoint_moves_nothing_and_is_tried_again_after_a_wait() {
+        let mut feedback = feedback(START);
+        let news = watermark(START + 8, 1);
+        assert!(feedback.poll_checkpoint(news, true, at(0)).is_some());
+        feedback.checkpoint_failed(at(0));
+        assert_eq!((feedback.checkpointed_position(), feedback.poll_status(at(0))), (Lsn::new(START), None));
+        assert!(feedback.poll_checkpoint(news, true, at(0)).is_none(), "not at once, also not the last");
+        assert!(feedback.deadline(news, true, at(0)) <= at(100));
+        assert!(feedback.poll_checkpoint(news, true, at(100)).is_some());
+    }
+
+    #[test]
+    fn news_are_told_at_once_and_otherwise_the_timer_tells() {
+        let mut feedback = feedback(START);
+        assert!(feedback.poll_status(at(999)).is_none());
+        assert!(feedback.poll_status(at(1000)).is_some());
+        feedback.poll_checkpoint(watermark(START + 8, 1), true, at(1001));
+        assert!(feedback.poll_status(at(1001)).is_none(), "it is not durable yet");
+        feedback.checkpointed();
+        let told = feedback.poll_status(at(1002)).map(|status| status.confirmed);
+        assert_eq!(told, Some(Lsn::new(START + 8)));
+        assert_eq!(feedback.deadline(watermark(START + 8, 1), false, at(1002)), at(2002));
+    }
+
+    #[test]
+    fn a_question_goes_out_once() {
+        let mut feedback = feedback(START);
+        feedback.ask_for_reply();
+        assert_eq!(feedback.deadline(watermark(START, 0), false, at(5)), at(5));
+        assert_eq!(feedback.poll_status(at(5)).map(|status| status.reply_requested), Some(true));
+        assert_eq!(feedback.poll_status(at(1005)).map(|status| status.reply_requested), Some(false));
+    }
+}

@@ -200,10 +200,8 @@ impl Inbound {
 
     /// While a transaction is open the server's WAL end says nothing about what was sent of it.
     pub(super) fn on_keepalive(&mut self, keepalive: &Keepalive, ledger: &mut Ledger) {
-        if self.open.is_none() && keepalive.wal_end > self.received {
-            self.received = keepalive.wal_end;
-        }
-        if self.open.is_none() && ledger.owed().records == 0 {
+        if self.open.is_none() {
+            self.received = self.received.max(keepalive.wal_end);
             ledger.rest_at(keepalive.wal_end);
         }
     }

@@ -100,9 +100,9 @@ impl Server {
 
     /// Commits a transaction.
     pub(super) fn commit(&mut self, random: &mut Random, facts: &mut Facts, bad_in: u64) {
-        let length = random.pick(&[0, 0, 1, 1, 1, 2, 3, 5, 8, 30]);
+        let length: u64 = random.pick(&[0, 0, 1, 1, 1, 2, 3, 5, 8, 30]);
         // A commit record may follow the one before at once: then a COMMIT and the next BEGIN share an LSN.
-        let gap = random.pick(&[0, 0, 8, 64, 4096]) + 8 * length as u64 * u64::from(random.one_in(2));
+        let gap = random.pick(&[0, 0, 8, 64, 4096]) + 8 * length * u64::from(random.one_in(2));
         let replaced = self.replaces.take().filter(|first| *first >= self.insert);
         let commit_lsn = replaced.unwrap_or(self.insert + gap);
         let commit_end = commit_lsn + random.pick(&[40, 48, 1000]);

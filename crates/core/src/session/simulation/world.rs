@@ -35,8 +35,8 @@ pub(super) struct World {
     pub(super) session: Session,
     pub(super) watch: Watch,
     pub(super) stream: Option<Stream>,
-    /// Reports that were given before. A process remembers them beyond its sessions.
-    pub(super) old_reports: Vec<Delivery>,
+    /// Reports that were given before, each with the number of its session. A process may give them again.
+    pub(super) old_reports: Vec<(u64, Delivery)>,
     /// In which events the operator has to help.
     pub(super) weather: Weather,
     pub(super) tally: Tally,
@@ -204,8 +204,20 @@ impl World {
 
     /// The sink reports.
     pub(super) fn report(&mut self, delivery: Delivery) {
-        note!(self, "report {:?}", delivery);
+        note!(self, "report {delivery:?}");
         let is_awaited = self.watch.reporting(&delivery);
+        self.settle(delivery, is_awaited);
+    }
+
+    /// A report comes once more: of an earlier session, or of a record that is not out.
+    pub(super) fn report_again(&mut self, session: u64, delivery: Delivery) {
+        if session < self.tally.sessions || !self.watch.out.contains(&delivery.ticket) {
+            note!(self, "report again {delivery:?}");
+            self.settle(delivery, false);
+        }
+    }
+
+    fn settle(&mut self, delivery: Delivery, is_awaited: bool) {
         let before = self.session.counters().stale_reports;
         self.session.settle(delivery, self.now);
         let is_stale = self.session.counters().stale_reports > before;
@@ -447,10 +459,10 @@ fn random_settings(random: &mut Random) -> Settings {
         feedback: feedback::Settings {
             checkpoint_interval: millis(&[10, 200, 1000]),
             checkpoint_events: 5,
-            idle_interval: millis(&[50, 5000]),
+            idle_interval: millis(&[50, 2000]),
             idle_bytes: 1 << 20,
-            idle_age: millis(&[1000, 15_000]),
-            status_interval: millis(&[100, 1000, 10_000]),
+            idle_age: millis(&[1000, 3000]),
+            status_interval: millis(&[200, 1000, 10_000]),
             retry_initial: millis(&[10, 100]),
             retry_ceiling: millis(&[100, 30_000]),
         },

@@ -79,11 +79,14 @@ fn a_table_that_changes_in_the_middle_of_a_transaction_is_read_by_its_new_shape(
     assert!(matches!(second, Some(Action::Publish(_, record)) if record.value == Some(payload)), "{second:?}");
 }
 
+/// What a server does to a session in the middle of the transaction 0/2000.
+type Breach = fn(&mut Desk) -> &mut Desk;
+
 #[test]
 fn a_server_that_breaks_the_protocol_ends_the_session_and_settles_nothing() {
     let (at, next) = (Lsn::new(0x2000), Lsn::new(0x3000));
     let backwards = |commit_lsn, commit_end, behind| ProtocolFault::Backwards { commit_lsn, commit_end, behind };
-    let breaches: [(fn(&mut Desk) -> &mut Desk, ProtocolFault); 7] = [
+    let breaches: [(Breach, ProtocolFault); 7] = [
         (|desk| desk.begin(0x3000), ProtocolFault::NestedBegin { open: at, next }),
         (|desk| desk.commit(0x2000, 0x2030).commit(0x2000, 0x2030), ProtocolFault::CommitOutside(at)),
         (|desk| desk.commit(0x3000, 0x3030), ProtocolFault::CommitOfAnother { open: at, committed: next }),
