@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::column::Kind;
 use super::options::{Missing, Options};
 use super::placement::Target;
 use super::topic::Memory;
+use crate::convert;
 use crate::outbox::TableName;
 use crate::pgoutput::Relation;
 use crate::poison::RowFault;
+use crate::value::Kind;
 
 /// Which column of a relation plays which role, and the topics seen so far. Lives as long as the relation's shape does.
 ///
@@ -90,19 +91,15 @@ impl Role {
     const TIMESTAMP: Self = Self {
         option: "table.field.event.timestamp",
         purpose: "the timestamp",
-        accepts: |kind| matches!(kind, Kind::Timestamp | Kind::Integer | Kind::Integer32),
+        accepts: |kind| kind.is_integer() || matches!(kind, Kind::Timestamp | Kind::Timestamptz),
         accepted: "timestamp, timestamptz, and smallint, integer and bigint in milliseconds",
     };
-    const PARTITION: Self = Self {
-        option: PLACEMENT,
-        purpose: "the partition",
-        accepts: |kind| kind == Kind::Integer32,
-        accepted: "integer",
-    };
+    const PARTITION: Self =
+        Self { option: PLACEMENT, purpose: "the partition", accepts: |kind| kind == Kind::Int4, accepted: "integer" };
     const ROUTE: Self = Self {
         option: "route.by.field",
         purpose: "the topic",
-        accepts: |kind| kind.is_publishable() && kind != Kind::Bytea,
+        accepts: |kind| convert::is_convertible(kind) && kind != Kind::Bytea,
         accepted: "text and its kin, uuid, integers and boolean",
     };
 
@@ -110,7 +107,7 @@ impl Role {
         Self {
             option,
             purpose,
-            accepts: Kind::is_publishable,
+            accepts: convert::is_convertible,
             accepted: "text and its kin, uuid, json, jsonb, integers, boolean and bytea",
         }
     }

@@ -12,7 +12,6 @@
 //! are shared.
 
 mod binding;
-pub(crate) mod column;
 mod java;
 mod known;
 mod nearest;
@@ -33,7 +32,6 @@ pub use self::options::{
 pub use self::placement::{Placement, Target};
 
 use self::binding::{Column, Placed, Slot};
-use self::column::Kind;
 use self::topic::{Memory, Routes};
 use crate::event::Event;
 use crate::pgoutput::Relation;
@@ -135,7 +133,7 @@ impl Router {
     /// nothing, that is of characters up to U+0020 alone; an empty `bytea` is not.
     fn value(&self, payload: &Column, event: &Event<'_>) -> Result<Option<Bytes>, RowFault> {
         let value = payload.own_bytes(event)?;
-        let may_vanish = self.options.route_tombstone_on_empty_payload && payload.kind == Kind::Text;
+        let may_vanish = self.options.route_tombstone_on_empty_payload && payload.kind.is_textual();
         Ok(value.filter(|bytes| !(may_vanish && bytes.iter().all(|byte| *byte <= b' '))))
     }
 

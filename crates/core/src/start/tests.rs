@@ -56,6 +56,7 @@ fn wanted() -> Wanted {
 }
 
 /// Every state, from the least that makes it.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn cases() -> Vec<(ServerState, Option<SlotState>, Option<Checkpoint>, StartState)> {
     use StartState as S;
     let slot = || "walpost".to_owned();

@@ -57,8 +57,8 @@ fn a_time_that_no_record_can_carry_is_the_rows_fault() {
         (INT8, "-500", "1970"),
         (TIMESTAMPTZ, "infinity", "infinite time"),
         (TIMESTAMPTZ, "-infinity", "infinite time"),
-        (TIMESTAMP, "24.03.2019 20:52", "form"),
-        (INT8, "1.5", "form"),
+        (TIMESTAMP, "24.03.2019 20:52", "ISO style"),
+        (INT8, "1.5", "bigint"),
     ];
     for (type_id, text, part) in cases {
         let reason = fault(&[("table.field.event.timestamp", "at")], &[("at", type_id, Some(text))]);

@@ -43,7 +43,8 @@ fn a_bytea_payload_is_decoded() {
     assert_eq!(value("\\x00ff10"), Some(Bytes::from_static(&[0x00, 0xFF, 0x10])));
     assert_eq!(value("\\x7b7d"), bytes("{}"));
     assert_eq!(value("\\x"), Some(Bytes::new()));
-    assert!(fault(&[], &[("payload", BYTEA, Some("abc\\000"))]).contains("\"payload\""));
+    assert_eq!(value("abc\\000"), bytes("abc\0"), "the escape form of a server that does not follow the session");
+    assert!(fault(&[], &[("payload", BYTEA, Some("\\x0g"))]).contains("\"payload\""));
 }
 
 #[test]
