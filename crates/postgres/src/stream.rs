@@ -71,7 +71,7 @@ impl StreamSettings {
             start,
             acknowledged,
             wal_sender_timeout: Self::DEFAULT_WAL_SENDER_TIMEOUT,
-            status_interval: Duration::from_secs(1),
+            status_interval: Duration::from_millis(200),
         }
     }
 
@@ -174,6 +174,9 @@ impl Stream {
     pub async fn finish_within(mut self, timeout: Duration) -> Result<(), Error> {
         let orderly = async {
             while self.confirmed_on_the_wire() < self.confirmed {
+                if !self.client.is_running() {
+                    return Err(Error::Ended);
+                }
                 tokio::select! {
                     () = self.status_sent.notified() => {}
                     // Makes room, and tells when there is nobody left to send the status.
@@ -184,7 +187,10 @@ impl Stream {
                     },
                 }
             }
-            self.client.shutdown().await.map_err(|error| Error::from_replication(error, Phase::Streaming))
+            if self.client.is_running() {
+                self.client.shutdown().await.map_err(|error| Error::from_replication(error, Phase::Streaming))?;
+            }
+            Ok(())
         };
         let outcome = tokio::time::timeout(timeout, orderly).await;
         self.client.abort();

@@ -127,7 +127,7 @@ fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, pla
             inspected.subject.table == *table && inspected.found.as_ref().is_some_and(|found| found.kind == 'p')
         })
     };
-    if !publication.via_root && settings.outboxes.iter().any(|table| is_partitioned(table)) {
+    if !publication.via_root && settings.outboxes.iter().any(is_partitioned) {
         plan.difference(
             format!("the publication \"{name}\" names rows by partition, and an outbox is partitioned: its rows would not be recognised"),
             Some(format!("ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)")),
