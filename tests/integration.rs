@@ -1,1 +1,12 @@
-//! The integration tests.
+//! The integration tests: the real binary, and what belongs to it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, also in the functions that its tests share")]
+
+mod bounds;
+mod cli;
+mod config;
+mod crash;
+mod delivery;
+mod faults;
+mod rig;
+mod slot;

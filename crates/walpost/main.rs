@@ -1,2 +1,7 @@
 //! Publishes a PostgreSQL transactional outbox to Kafka.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    walpost::cli::main(std::env::args_os())
+}

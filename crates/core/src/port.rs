@@ -22,11 +22,15 @@ pub trait Source {
     /// The stream has ended; nothing more will come.
     fn next_frames(&mut self, into: &mut Vec<Frame>) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Tells the server how far it may forget. Returns once the status is handed over, not once it is sent.
+    /// Hands over what the server is to be told: how far it may forget. It goes out soon, without waiting for a frame.
     ///
     /// # Errors
     /// The stream has ended.
-    fn confirm(&mut self, status: StatusUpdate) -> impl Future<Output = Result<(), Self::Error>>;
+    fn confirm(&mut self, status: StatusUpdate) -> Result<(), Self::Error>;
+
+    /// Closes the stream once the last status has gone out, within a few seconds at most. Dropping a source closes it at
+    /// once.
+    fn finish(self) -> impl Future<Output = ()>;
 }
 
 /// The number of a record on its way: unique in the process, rising in WAL order, never used again, so that a report that
@@ -71,7 +75,8 @@ pub trait Sink {
     /// Gives up everything accepted and not yet reported, makes every report of it available to
     /// [`next_deliveries`](Self::next_deliveries), and is then ready to accept records again, in whatever order.
     ///
-    /// After it, no record accepted before it can reach the broker any more.
+    /// After it, no record accepted before it is handed to the broker any more. What is on the wire already may still be
+    /// written there, as with any client: it is then a repeat of what goes again, and first appearances keep their order.
     ///
     /// # Errors
     /// The sink cannot be made anew; try again later.

@@ -1,1 +1,496 @@
-//! To be written.
+//! The state machine of one replication connection: input → state → actions.
+//!
+//! A session is born with a start position for one connection and dies with it, so a stale relation, an open transaction or
+//! a late delivery cannot outlive the connection that it came from. It decides and never does: the driver feeds it frames,
+//! deliveries and the time, and performs what [`Session::poll`] says until there is nothing more to do.
+//!
+//! # Invariants
+//!
+//! Each is a `debug_assert` here or in a part, and a property of the simulation.
+//!
+//! 1. `confirmed ≤ checkpointed ≤ watermark ≤ received`, and each of them only rises.
+//! 2. The watermark rests on a commit's end LSN, or on a keepalive's WAL end while nothing is owed.
+//! 3. A ticket settles once.
+//! 4. Records leave in the order of the log; only what was not acknowledged leaves again.
+//! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all.
+//! 6. A frame applies wholly or ends the session.
+//! 7. A COMMIT matches its BEGIN.
+
+mod inbound;
+mod outbound;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::failure::Failure;
+use crate::feedback::{self, Feedback};
+use crate::frame::{Frame, StatusUpdate};
+use crate::ledger::{Ledger, Load};
+use crate::lsn::Lsn;
+use crate::outbox::Outboxes;
+use crate::port::{Delivery, Refusal, Ticket};
+use crate::position::{Identity, Progress, Timeline};
+use crate::record::Record;
+use crate::time::{Moment, Timestamp};
+
+use inbound::Inbound;
+pub use inbound::{Counters, Notice, SessionError};
+use outbound::Outbound;
+
+/// What an operator may choose about a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The most records that may be owed at once.
+    pub max_records: usize,
+    /// The most bytes of records that may be owed at once, by [`Record::weight`].
+    pub max_bytes: usize,
+    /// Checkpoints and status updates.
+    pub feedback: feedback::Settings,
+    /// The first wait after a failed delivery.
+    pub retry_initial: Duration,
+    /// The longest wait between deliveries that fail.
+    pub retry_ceiling: Duration,
+    /// A source that says nothing for so long is taken for dead. At half of it the server is asked for a sign of life.
+    pub silence_timeout: Duration,
+    /// How long an ending session waits for what is owed and for its last checkpoint.
+    pub drain_timeout: Duration,
+    /// Stop by itself once everything before this position was received.
+    pub stop_at: Option<Lsn>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_records: 10_000,
+            max_bytes: 16 << 20,
+            feedback: feedback::Settings::default(),
+            retry_initial: Duration::from_millis(100),
+            retry_ceiling: Duration::from_secs(30),
+            silence_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(10),
+            stop_at: None,
+        }
+    }
+}
+
+/// Where a session takes up the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Everything before it is settled.
+    pub position: Lsn,
+    /// What the checkpoint store holds: lower than the position after a connection that was lost before its last checkpoint.
+    pub checkpointed: Lsn,
+    /// The timeline that the server is on.
+    pub timeline: Timeline,
+    /// When the last settled transaction committed, if known.
+    pub commit_time: Option<Timestamp>,
+    /// The first event behind the position that the last session of this process did not settle, where it knows one: those
+    /// of its transaction that come before it are not published again.
+    pub first_owed: Option<Identity>,
+    /// The first ticket of this session: higher than any that was used in this process.
+    pub first_ticket: Ticket,
+    /// For the jitter of its waits.
+    pub seed: u64,
+}
+
+/// What the driver has to do.
+#[derive(Debug)]
+pub enum Action<'a> {
+    /// Log it.
+    Notice(Notice),
+    /// Hand the record to the sink; a refusal goes to [`Session::refused`].
+    Publish(Ticket, &'a Record),
+    /// Reset the sink; the outcome goes to [`Session::sink_reset`].
+    ResetSink,
+    /// Make it durable; the outcome goes to [`Session::checkpointed`] or [`Session::checkpoint_failed`].
+    Checkpoint(Progress),
+    /// Send it to the server. Nothing if the source is lost.
+    Confirm(StatusUpdate),
+    /// The session is over, and so is its connection.
+    End(End),
+}
+
+/// How a session ended, and where the next one takes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Why.
+    pub cause: Cause,
+    /// The watermark. The checkpoint store may not hold it yet where the next session of this process takes up.
+    pub position: Lsn,
+    /// When the last settled transaction committed, if known.
+    pub commit_time: Option<Timestamp>,
+    /// See [`Start::first_owed`].
+    pub first_owed: Option<Identity>,
+    /// See [`Start::first_ticket`].
+    pub next_ticket: Ticket,
+    /// How many records were taken from the log and are not settled. The next session publishes them again.
+    pub unsettled: usize,
+    /// How many of them the sink still has.
+    pub out: usize,
+    /// The sink must be reset before the next session gets it: it still has records, or it failed one and was not made anew.
+    pub needs_reset: bool,
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// It was told to stop.
+    Stopped,
+    /// Its source went away.
+    SourceLost,
+    /// Its source said nothing for the silence timeout.
+    Silent,
+    /// A frame could not be applied.
+    Broken(SessionError),
+    /// A record cannot be delivered, and waiting does not help.
+    Undeliverable(Identity, Failure),
+}
+
+/// While one partition hangs, others may get ahead by so many times [`Settings::max_records`]. A settled record keeps a
+/// place in the books until those before it are settled, and places are memory too.
+const SPAN: usize = 4;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Session {
+    settings: Settings,
+    inbound: Inbound,
+    outbound: Outbound,
+    feedback: Feedback,
+    /// A record that does not fit beside what is owed. No frame is taken before it.
+    held: Option<Record>,
+    phase: Phase,
+    is_source_lost: bool,
+    heard_at: Moment,
+    /// The server was asked for a sign of life and has given none.
+    is_asked_for_life: bool,
+}
+
+/// The phases of a session's life.
+#[derive(Debug)]
+enum Phase {
+    Running,
+    /// Nothing new is taken; what is owed is awaited until the deadline.
+    Ending {
+        cause: Cause,
+        deadline: Moment,
+    },
+    Ended,
+}
+
+impl Session {
+    /// A session on a connection that has just started to stream.
+    #[must_use]
+    pub fn new(settings: Settings, outboxes: Outboxes, start: Start, now: Moment) -> Self {
+        let ledger = Ledger::new(start.first_ticket, start.position, start.commit_time);
+        let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed);
+        Self {
+            inbound: Inbound::new(outboxes, &start),
+            outbound: Outbound::new(ledger, backoff),
+            feedback: Feedback::new(settings.feedback.clone(), &start, now),
+            held: None,
+            phase: Phase::Running,
+            is_source_lost: false,
+            heard_at: now,
+            is_asked_for_life: false,
+            settings,
+        }
+    }
+
+    /// Whether the next frame may be given to [`receive`](Self::receive). While not, leave it where it is.
+    #[must_use]
+    pub fn wants_frames(&self) -> bool {
+        match &self.phase {
+            Phase::Running => self.has_room(),
+            // A stop waits for the end of the transaction that is open, so that a restart repeats none of it.
+            Phase::Ending { cause: Cause::Stopped, .. } => {
+                !self.is_source_lost && self.inbound.is_in_transaction() && self.has_room()
+            }
+            Phase::Ending { .. } | Phase::Ended => false,
+        }
+    }
+
+    /// Takes in the next frame of the stream. One that cannot be applied ends the session; see [`Cause::Broken`].
+    pub fn receive(&mut self, frame: &Frame, now: Moment) {
+        if !self.wants_frames() {
+            return self.end(Cause::Broken(SessionError::NotReady), now);
+        }
+        self.heard_at = now;
+        self.is_asked_for_life = false;
+        let applied = match frame {
+            Frame::XLogData(data) => self.inbound.apply(data, &mut self.outbound.ledger).map(|record| {
+                if let Some(record) = record {
+                    self.admit_or_hold(record);
+                }
+            }),
+            Frame::Keepalive(keepalive) => {
+                self.inbound.on_keepalive(keepalive, &mut self.outbound.ledger);
+                if keepalive.reply_requested {
+                    self.feedback.reply_requested();
+                }
+                Ok(())
+            }
+        };
+        match applied {
+            Err(error) => self.end(Cause::Broken(error), now),
+            Ok(()) if self.has_reached_its_stop() => self.stop(now),
+            Ok(()) => {}
+        }
+        self.check();
+    }
+
+    /// The sink did not accept a record that [`Action::Publish`] offered.
+    pub fn refused(&mut self, ticket: Ticket, refusal: Refusal, now: Moment) {
+        self.outbound.refused(ticket, refusal, now);
+        self.end_on_verdict(now);
+    }
+
+    /// The sink reported on a record.
+    pub fn settle(&mut self, delivery: Delivery, now: Moment) {
+        self.outbound.settle(delivery, now);
+        self.end_on_verdict(now);
+        self.admit_held();
+        self.check();
+    }
+
+    /// The outcome of [`Action::ResetSink`].
+    pub fn sink_reset(&mut self, outcome: Result<(), Failure>, now: Moment) {
+        self.outbound.sink_reset(outcome, now);
+        self.end_on_verdict(now);
+    }
+
+    /// The checkpoint that [`Action::Checkpoint`] asked for is durable.
+    pub fn checkpointed(&mut self) {
+        self.feedback.checkpointed();
+        self.check();
+    }
+
+    /// The checkpoint that [`Action::Checkpoint`] asked for could not be written. It is tried again.
+    pub fn checkpoint_failed(&mut self, now: Moment) {
+        self.feedback.checkpoint_failed(now);
+    }
+
+    /// The stream has ended without being told to.
+    pub fn source_lost(&mut self, now: Moment) {
+        self.is_source_lost = true;
+        self.end(Cause::SourceLost, now);
+    }
+
+    /// Finish: the open transaction, what is owed, the last checkpoint, the last confirmation.
+    pub fn stop(&mut self, now: Moment) {
+        self.end(Cause::Stopped, now);
+    }
+
+    /// What to do next; `None` until the next input or [`deadline`](Self::deadline), and for ever after [`Action::End`].
+    pub fn poll(&mut self, now: Moment) -> Option<Action<'_>> {
+        if matches!(self.phase, Phase::Ended) {
+            return None;
+        }
+        self.watch_silence(now);
+        if let Some(notice) = self.inbound.take_notice() {
+            return Some(Action::Notice(notice));
+        }
+        if !self.is_out_of_time(now) {
+            if self.outbound.take_reset(now) {
+                return Some(Action::ResetSink);
+            }
+            if let Some(ticket) = self.outbound.next_publication(now) {
+                return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
+            }
+        }
+        let is_last = self.is_settled_for_good(now);
+        let watermark = self.outbound.ledger.watermark();
+        if let Some(progress) = self.feedback.poll_checkpoint(watermark, is_last, now) {
+            return Some(Action::Checkpoint(progress));
+        }
+        if let Some(status) = self.feedback.poll_status(now) {
+            self.check();
+            return Some(Action::Confirm(status));
+        }
+        self.poll_end(now).map(Action::End)
+    }
+
+    /// When to poll again if no input comes before.
+    #[must_use]
+    pub fn deadline(&self, now: Moment) -> Moment {
+        let watermark = self.outbound.ledger.watermark();
+        let feedback = self.feedback.deadline(watermark, self.is_settled_for_good(now), now);
+        let phase = match &self.phase {
+            Phase::Running => self.heard_at.after(self.silence_step()),
+            Phase::Ending { deadline, .. } => *deadline,
+            Phase::Ended => now,
+        };
+        self.outbound.deadline().into_iter().chain([feedback, phase]).min().unwrap_or(phase)
+    }
+
+    /// Everything before it is settled.
+    #[must_use]
+    pub fn watermark(&self) -> Lsn {
+        self.outbound.ledger.watermark().position
+    }
+
+    /// The watermark that the checkpoint store holds.
+    #[must_use]
+    pub fn checkpointed_position(&self) -> Lsn {
+        self.feedback.checkpointed_position()
+    }
+
+    /// What the server was told.
+    #[must_use]
+    pub fn confirmed(&self) -> Lsn {
+        self.feedback.confirmed()
+    }
+
+    /// The end of what was taken in.
+    #[must_use]
+    pub fn received(&self) -> Lsn {
+        self.inbound.received()
+    }
+
+    /// What was taken from the log and is not settled.
+    #[must_use]
+    pub fn owed(&self) -> Load {
+        self.outbound.ledger.owed()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters { stale_reports: self.outbound.stale_reports, ..self.inbound.counters() }
+    }
+
+    /// Why records are held, if they are.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Failure> {
+        self.outbound.trouble()
+    }
+
+    fn has_reached_its_stop(&self) -> bool {
+        self.settings.stop_at.is_some_and(|position| self.received() >= position) && !self.inbound.is_in_transaction()
+    }
+
+    fn has_room(&self) -> bool {
+        let max_span = self.settings.max_records.saturating_mul(SPAN);
+        self.held.is_none() && self.owed().records < self.settings.max_records && self.outbound.ledger.span() < max_span
+    }
+
+    fn admit_or_hold(&mut self, record: Record) {
+        debug_assert!(self.held.is_none(), "no frame is taken while a record is held");
+        if self.fits(&record) {
+            self.outbound.ledger.issue(record);
+        } else {
+            self.held = Some(record);
+        }
+    }
+
+    fn admit_held(&mut self) {
+        if let Some(record) = self.held.take() {
+            self.admit_or_hold(record);
+        }
+    }
+
+    /// A record larger than the whole budget is admitted when nothing else is owed.
+    fn fits(&self, record: &Record) -> bool {
+        let owed = self.owed();
+        owed.records == 0
+            || (owed.records < self.settings.max_records
+                && owed.bytes.saturating_add(record.weight()) <= self.settings.max_bytes)
+    }
+
+    fn end(&mut self, cause: Cause, now: Moment) {
+        let deadline = match (&self.phase, &cause) {
+            (Phase::Running, _) => now.after(self.settings.drain_timeout),
+            // What needs an operator takes the place of a stop and of a lost source; the deadline stays.
+            (
+                Phase::Ending { cause: Cause::Stopped | Cause::SourceLost | Cause::Silent, deadline },
+                Cause::Broken(_) | Cause::Undeliverable(..),
+            ) => *deadline,
+            // A stop has its last checkpoint, also when the source goes away meanwhile.
+            (Phase::Ending { cause: Cause::SourceLost | Cause::Silent, deadline }, Cause::Stopped) => *deadline,
+            (Phase::Ending { .. } | Phase::Ended, _) => return,
+        };
+        self.phase = Phase::Ending { cause, deadline };
+    }
+
+    fn end_on_verdict(&mut self, now: Moment) {
+        let Some(verdict) = self.outbound.verdict() else { return };
+        let identity = self.outbound.ledger.record(verdict.ticket).map(|record| record.identity);
+        if let Some(identity) = identity {
+            self.end(Cause::Undeliverable(identity, verdict.failure.clone()), now);
+        }
+    }
+
+    fn watch_silence(&mut self, now: Moment) {
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        if !self.wants_frames() {
+            // It is we who do not listen.
+            self.heard_at = now;
+        } else if now.since(self.heard_at) >= self.settings.silence_timeout {
+            self.end(Cause::Silent, now);
+        } else if now.since(self.heard_at) >= self.settings.silence_timeout / 2 && !self.is_asked_for_life {
+            self.is_asked_for_life = true;
+            self.feedback.ask_for_reply();
+        }
+    }
+
+    /// When silence is worth a look again.
+    fn silence_step(&self) -> Duration {
+        if self.is_asked_for_life { self.settings.silence_timeout } else { self.settings.silence_timeout / 2 }
+    }
+
+    /// Whether the session is ending and nothing is awaited any more. What the sink got now would come again for certain.
+    fn is_out_of_time(&self, now: Moment) -> bool {
+        matches!(&self.phase, Phase::Ending { deadline, .. } if now >= *deadline)
+    }
+
+    /// Whether the session is ending and nothing more will be settled.
+    fn is_settled_for_good(&self, now: Moment) -> bool {
+        match &self.phase {
+            Phase::Running => false,
+            Phase::Ending { .. } if self.is_out_of_time(now) => true,
+            Phase::Ending { cause: Cause::Undeliverable(..), .. } => self.outbound.ledger.out() == 0,
+            Phase::Ending { .. } => self.owed().records == 0 && self.held.is_none() && !self.wants_frames(),
+            Phase::Ended => true,
+        }
+    }
+
+    fn poll_end(&mut self, now: Moment) -> Option<End> {
+        let Phase::Ending { cause, deadline } = &self.phase else { return None };
+        let watermark = self.outbound.ledger.watermark();
+        // The next session of this process takes up from memory, and need not wait for a store that may be gone as well.
+        let goes_on = matches!(cause, Cause::SourceLost | Cause::Silent);
+        let is_done = self.is_settled_for_good(now) && (goes_on || self.feedback.is_checkpointed(watermark));
+        if !is_done && now < *deadline {
+            return None;
+        }
+        let Phase::Ending { cause, .. } = std::mem::replace(&mut self.phase, Phase::Ended) else { return None };
+        Some(End {
+            cause,
+            position: watermark.position,
+            commit_time: watermark.commit_time,
+            first_owed: self.first_owed(),
+            next_ticket: self.outbound.ledger.next_ticket(),
+            unsettled: self.owed().records + usize::from(self.held.is_some()),
+            out: self.outbound.ledger.out(),
+            needs_reset: self.outbound.needs_reset(),
+        })
+    }
+
+    /// The first event in the order of the log that is not settled, as far as it is known.
+    fn first_owed(&self) -> Option<Identity> {
+        let held = self.held.as_ref().map(|record| record.identity);
+        self.outbound.ledger.first_owed().or(held).or_else(|| self.inbound.next_identity())
+    }
+
+    fn check(&self) {
+        debug_assert!(self.confirmed() <= self.checkpointed_position(), "confirmed before it was durable");
+        debug_assert!(self.checkpointed_position() <= self.watermark(), "checkpointed before it was settled");
+        debug_assert!(self.watermark() <= self.received(), "settled before it was received");
+    }
+}

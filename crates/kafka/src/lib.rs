@@ -1,1 +1,17 @@
-//! To be written.
+//! The sink edge: Kafka, by way of librdkafka.
+//!
+//! [`Producer`] implements [`walpost_core::port::Sink`]; [`Settings`] says what an operator may choose about it, and
+//! [`check`] looks at the brokers and topics before anything is sent. What an error of Kafka means is decided in one place,
+//! in the classes of [`walpost_core::failure::Class`], and nobody outside this crate sees an error of Kafka.
+
+mod check;
+mod classify;
+mod context;
+mod inbox;
+mod producer;
+mod properties;
+mod settings;
+
+pub use check::{Finding, Severity, check};
+pub use producer::Producer;
+pub use settings::{Limits, SettingFault, Settings};

@@ -1,1 +1,24 @@
-//! To be written.
+//! The source edge of walpost: everything that is said to PostgreSQL.
+//!
+//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]), creates what is missing when it is told
+//! to ([`setup`]) and keeps the checkpoint ([`checkpoint`]). A replication session ([`stream`]) brings the log. Both are
+//! described by one [`connection::ConnectionSettings`] and classify what the server says by one table ([`error`]).
+//!
+//! Nothing here decides what to publish, and nothing here reconnects a stream: core decides, the driver does.
+
+pub mod checkpoint;
+pub mod connection;
+pub mod error;
+pub mod identifier;
+pub mod inspect;
+pub mod preflight;
+pub mod replication;
+pub mod setup;
+pub mod sql;
+pub mod stream;
+mod tls;
+
+pub use connection::{ConnectionSettings, Endpoint};
+pub use error::{Class, Error};
+pub use identifier::SlotName;
+pub use tls::install_crypto_provider;

@@ -3,4 +3,14 @@
 //! Without features only [`servers`] is built, from the standard library alone, so that `cargo xtask` compiles in
 //! seconds on a bare machine. The feature `clients` adds what speaks to the servers.
 
+#[cfg(feature = "clients")]
+pub mod checker;
+#[cfg(feature = "clients")]
+pub mod consumer;
+#[cfg(feature = "clients")]
+pub mod proxy;
+#[cfg(feature = "clients")]
+pub mod relay;
 pub mod servers;
+#[cfg(feature = "clients")]
+pub mod workload;

@@ -1,0 +1,261 @@
+//! The way out: which record is handed to the sink next, and what a failed delivery does to those behind it.
+//!
+//! Order comes first. After a failed report nothing is handed over until the sink has given everything back; then what is
+//! not acknowledged goes again in the order of the log, one at a time until past the failure. A row is judged bad only when
+//! it was sent alone, for a failed batch blames innocents.
+
+use crate::backoff::Backoff;
+use crate::failure::{Class, Failure};
+use crate::ledger::{Ledger, Report};
+use crate::port::{Delivery, Refusal, Ticket};
+use crate::record::Record;
+use crate::time::Moment;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    pub(super) ledger: Ledger,
+    flow: Flow,
+    backoff: Backoff,
+    /// The sink's queue is full; offered again after a report, or at this moment.
+    full_until: Option<Moment>,
+    /// Why records are held, until one is delivered again.
+    trouble: Option<Failure>,
+    /// A failure that no retry mends.
+    verdict: Option<Verdict>,
+    pub(super) stale_reports: u64,
+}
+
+/// How records are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// As fast as the sink takes them.
+    Flowing,
+    /// The sink refused a record at once; those in front of it are awaited, then it is offered alone.
+    Draining { alone_until: Ticket },
+    /// The sink has to give everything back.
+    Resetting { alone_until: Ticket, is_asked: bool },
+    /// The sink could not be made anew, and takes nothing until it is. It is tried again at this moment.
+    Shut { alone_until: Ticket, resume_at: Moment },
+    /// The sink has given everything back; the reports of it are awaited.
+    Collecting { alone_until: Ticket, resume_at: Moment },
+    /// Nothing is handed over before this moment.
+    Waiting { alone_until: Ticket, resume_at: Moment },
+    /// One at a time, up to and with this one.
+    Singly { alone_until: Ticket },
+}
+
+/// A failure that ends the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) ticket: Ticket,
+    pub(super) failure: Failure,
+}
+
+/// How long to wait before a full sink is offered a record again, if no report comes.
+const FULL_RETRY: std::time::Duration = std::time::Duration::from_millis(20);
+
+impl Outbound {
+    pub(super) fn new(ledger: Ledger, backoff: Backoff) -> Self {
+        Self { ledger, flow: Flow::Flowing, backoff, full_until: None, trouble: None, verdict: None, stale_reports: 0 }
+    }
+
+    /// The next record to hand over, if one may go now.
+    pub(super) fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
+        self.turn(now);
+        self.full_until = self.full_until.filter(|until| now < *until);
+        if self.verdict.is_some() || self.full_until.is_some() {
+            return None;
+        }
+        match self.flow {
+            Flow::Flowing => self.ledger.publish_next(),
+            Flow::Singly { .. } if self.ledger.out() == 0 => self.ledger.publish_next(),
+            Flow::Singly { .. }
+            | Flow::Draining { .. }
+            | Flow::Resetting { .. }
+            | Flow::Shut { .. }
+            | Flow::Collecting { .. }
+            | Flow::Waiting { .. } => None,
+        }
+    }
+
+    /// The record of a ticket that was just handed out.
+    pub(super) fn record(&self, ticket: Ticket) -> Option<&Record> {
+        self.ledger.record(ticket)
+    }
+
+    /// Whether the sink has to be reset now. Says so once.
+    pub(super) fn take_reset(&mut self, now: Moment) -> bool {
+        self.turn(now);
+        match &mut self.flow {
+            Flow::Resetting { is_asked, .. } if !*is_asked => {
+                *is_asked = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The sink did not accept a record that was offered.
+    pub(super) fn refused(&mut self, ticket: Ticket, refusal: Refusal, now: Moment) {
+        let was_alone = self.is_alone(ticket);
+        if self.ledger.take_back(ticket) == Report::Stale {
+            self.stale_reports += 1;
+            return;
+        }
+        match refusal {
+            Refusal::Full => self.full_until = Some(now.after(FULL_RETRY)),
+            Refusal::Failed(failure) => self.judge(ticket, failure, was_alone, true, now),
+        }
+    }
+
+    /// The sink reported on a record.
+    pub(super) fn settle(&mut self, delivery: Delivery, now: Moment) {
+        let Delivery { ticket, outcome } = delivery;
+        let was_alone = self.is_alone(ticket);
+        let report = match &outcome {
+            Ok(()) => self.ledger.settle(ticket),
+            Err(_) => self.ledger.take_back(ticket),
+        };
+        if report == Report::Stale {
+            self.stale_reports += 1;
+            return;
+        }
+        self.full_until = None;
+        match outcome {
+            Ok(()) => self.delivered(ticket),
+            Err(failure) => self.judge(ticket, failure, was_alone, false, now),
+        }
+    }
+
+    /// The sink was reset, or could not be.
+    pub(super) fn sink_reset(&mut self, outcome: Result<(), Failure>, now: Moment) {
+        let Flow::Resetting { alone_until, .. } = self.flow else { return };
+        let wait = self.backoff.next_wait();
+        self.flow = match outcome {
+            Ok(()) => Flow::Collecting { alone_until, resume_at: now.after(wait) },
+            Err(failure) if failure.class == Class::Configuration => {
+                self.verdict = Some(Verdict { ticket: alone_until, failure });
+                Flow::Collecting { alone_until, resume_at: now }
+            }
+            Err(failure) => {
+                self.trouble = Some(failure);
+                Flow::Shut { alone_until, resume_at: now.after(wait) }
+            }
+        };
+    }
+
+    /// When something may go that may not go now.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        let resume_at = match self.flow {
+            Flow::Shut { resume_at, .. } | Flow::Waiting { resume_at, .. } => Some(resume_at),
+            Flow::Flowing
+            | Flow::Draining { .. }
+            | Flow::Resetting { .. }
+            | Flow::Collecting { .. }
+            | Flow::Singly { .. } => None,
+        };
+        let full_until = self.full_until.filter(|_| self.ledger.has_waiting());
+        resume_at.into_iter().chain(full_until).min()
+    }
+
+    /// Why records are held, if they are.
+    pub(super) fn trouble(&self) -> Option<&Failure> {
+        self.trouble.as_ref()
+    }
+
+    /// The failure that ends the session, if there is one.
+    pub(super) fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// Whether the sink may not be used by another before it is reset.
+    pub(super) fn needs_reset(&self) -> bool {
+        self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
+    fn delivered(&mut self, ticket: Ticket) {
+        match self.flow {
+            Flow::Flowing => {}
+            Flow::Singly { alone_until } if ticket >= alone_until => self.flow = Flow::Flowing,
+            Flow::Singly { .. } => {}
+            // It was under way before the failure, and says nothing about what comes after.
+            Flow::Draining { .. }
+            | Flow::Resetting { .. }
+            | Flow::Shut { .. }
+            | Flow::Collecting { .. }
+            | Flow::Waiting { .. } => return,
+        }
+        self.trouble = None;
+        self.backoff.reset();
+    }
+
+    /// Decides what a failure means for the records behind it.
+    fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
+        let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
+        match (failure.class, was_alone) {
+            (Class::Configuration, _) | (Class::Row, true) => {
+                self.verdict = Some(Verdict { ticket, failure });
+            }
+            // Taken back because another failed, which is reported too, or is to blame for it.
+            (Class::Withdrawn, _) if self.is_giving_back() => {}
+            (Class::Row | Class::Route, false) if was_refused && !self.is_giving_back() => {
+                self.trouble = Some(failure);
+                self.flow = Flow::Draining { alone_until };
+            }
+            (Class::Route, true) if was_refused => {
+                self.trouble = Some(failure);
+                self.flow = Flow::Waiting { alone_until, resume_at: now.after(self.backoff.next_wait()) };
+            }
+            (Class::Row | Class::Route | Class::Sink | Class::Withdrawn, _) => {
+                self.trouble = Some(failure);
+                self.flow = match self.flow {
+                    Flow::Collecting { resume_at, .. } => Flow::Collecting { alone_until, resume_at },
+                    Flow::Resetting { is_asked, .. } => Flow::Resetting { alone_until, is_asked },
+                    Flow::Shut { resume_at, .. } => Flow::Shut { alone_until, resume_at },
+                    Flow::Flowing | Flow::Draining { .. } | Flow::Waiting { .. } | Flow::Singly { .. } => {
+                        Flow::Resetting { alone_until, is_asked: false }
+                    }
+                };
+            }
+        }
+    }
+
+    /// Moves on where only a report or time was awaited.
+    fn turn(&mut self, now: Moment) {
+        let is_clear = self.ledger.out() == 0;
+        self.flow = match self.flow {
+            Flow::Draining { alone_until } if is_clear => Flow::Singly { alone_until },
+            Flow::Collecting { alone_until, resume_at } if is_clear && now < resume_at => {
+                Flow::Waiting { alone_until, resume_at }
+            }
+            Flow::Collecting { alone_until, .. } if is_clear => Flow::Singly { alone_until },
+            Flow::Waiting { alone_until, resume_at } if now >= resume_at => Flow::Singly { alone_until },
+            Flow::Shut { alone_until, resume_at } if now >= resume_at => {
+                Flow::Resetting { alone_until, is_asked: false }
+            }
+            flow => flow,
+        };
+    }
+
+    /// Whether this record is the only one with the sink, sent alone on purpose.
+    fn is_alone(&self, ticket: Ticket) -> bool {
+        matches!(self.flow, Flow::Singly { .. }) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
+    }
+
+    fn is_giving_back(&self) -> bool {
+        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
+    }
+
+    fn alone_until(&self) -> Option<Ticket> {
+        match self.flow {
+            Flow::Flowing => None,
+            Flow::Draining { alone_until }
+            | Flow::Resetting { alone_until, .. }
+            | Flow::Shut { alone_until, .. }
+            | Flow::Collecting { alone_until, .. }
+            | Flow::Waiting { alone_until, .. }
+            | Flow::Singly { alone_until } => Some(alone_until),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The whole session in a simulated world, each run from one seed.
+//!
+//! A run goes through a few hundred random steps (frames, deliveries, time, and faults of every edge), then the weather
+//! clears, and everything that was promised has to have come true. [`facts`] checks what was delivered, [`watch`] what one
+//! session promises, and [`server`] that no position leaves an undelivered event behind.
+//!
+//! `WALPOST_SEEDS=n` chooses how many runs, `WALPOST_SEED=n` replays one.
+
+mod broker;
+mod facts;
+mod random;
+pub(super) mod server;
+mod watch;
+pub(super) mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::lsn::Lsn;
+
+use broker::Faults;
+use world::{Tally, Weather, World, note};
+
+const STEPS: u64 = 250;
+const SEEDS: u64 = 3000;
+/// How much of a failed run is shown.
+const SHOWN: usize = 40;
+
+impl World {
+    fn run(&mut self) {
+        self.perform();
+        for _ in 0..STEPS {
+            self.step();
+        }
+        self.clear_up();
+        self.until("everything is delivered and confirmed", |world| {
+            let end = world.server.log.last().map_or(0, |transaction| transaction.commit_end);
+            world.session.received() >= Lsn::new(end)
+                && world.session.owed().records == 0
+                && world.server.confirmed >= end
+        });
+        self.facts.check_nothing_is_missing();
+
+        self.server.write_others(2 << 20);
+        note!(self, "others wrote to {:X}", self.server.insert);
+        self.until("the slot moves while only others write", |world| world.server.confirmed == world.server.insert);
+
+        self.stop();
+        let sessions = self.tally.sessions;
+        self.until("the session ends", |world| world.tally.sessions > sessions);
+        assert_eq!(Lsn::new(self.server.confirmed), self.store.position, "the last confirmation");
+        self.tally.repeats = self.facts.repeats;
+    }
+
+    fn step(&mut self) {
+        match self.random.below(20) {
+            0..6 => {
+                let count = self.random.between(1, 12);
+                self.receive(count);
+            }
+            6..11 => {
+                for _ in 0..self.random.between(1, 6) {
+                    self.broker.work(&mut self.facts, &mut self.random);
+                }
+            }
+            11..15 => {
+                self.take_reports();
+                self.repeat_a_report();
+            }
+            15..17 => self.write(),
+            17 => self.finish_saving(),
+            18 => self.finish_reset(),
+            _ => self.pass_time(),
+        }
+        self.suffer();
+        if !self.random.one_in(4) {
+            self.perform();
+        }
+    }
+
+    fn write(&mut self) {
+        if self.random.one_in(4) {
+            let bytes = self.random.pick(&[8, 8192, 2 << 20]);
+            self.server.write_others(bytes);
+        } else {
+            self.server.commit(&mut self.random, &mut self.facts, self.weather.bad_row);
+        }
+    }
+
+    fn take_reports(&mut self) {
+        for delivery in self.broker.take_reports(&mut self.random) {
+            self.old_reports.push((self.tally.sessions, delivery.clone()));
+            self.report(delivery);
+        }
+    }
+
+    fn repeat_a_report(&mut self) {
+        if self.old_reports.is_empty() || !self.random.one_in(4) {
+            return;
+        }
+        let (session, delivery) = self.old_reports[self.random.index(self.old_reports.len())].clone();
+        self.report_again(session, delivery);
+    }
+
+    /// To the next deadline, or not quite. The network is slow, but not so slow that nothing comes all the while.
+    fn pass_time(&mut self) {
+        self.perform();
+        self.receive(1);
+        self.perform();
+        let wait = self.session.deadline(self.now).since(self.now);
+        let wait = if self.random.one_in(2) { wait } else { wait.mul_f64(0.01 * self.random.between(1, 99) as f64) };
+        self.now = self.now.after(wait);
+        self.perform();
+    }
+
+    /// What goes wrong besides.
+    fn suffer(&mut self) {
+        let Weather { kill, source_lost, mute, server_crash, stop, sink_away, route_closed, store_away, jump, .. } =
+            self.weather;
+        if self.random.one_in(kill) {
+            self.kill();
+        }
+        if self.random.one_in(source_lost) {
+            self.lose_source();
+        }
+        if self.random.one_in(mute)
+            && let Some(stream) = &mut self.stream
+        {
+            stream.is_mute = true;
+            note!(self, "the server falls silent");
+        }
+        if self.random.one_in(server_crash) {
+            self.server.crash();
+            self.lose_source();
+        }
+        if self.random.one_in(stop) {
+            self.stop();
+        }
+        if self.random.one_in(if self.broker.is_away { 15 } else { sink_away }) {
+            self.broker.is_away = !self.broker.is_away;
+            note!(self, "the sink is away: {}", self.broker.is_away);
+        }
+        let topic = self.random.index(self.broker.closed.len());
+        if self.random.one_in(if self.broker.closed[topic] { 15 } else { route_closed }) {
+            self.broker.closed[topic] = !self.broker.closed[topic];
+            note!(self, "topic {topic} is closed: {}", self.broker.closed[topic]);
+        }
+        if self.random.one_in(if self.store.is_away { 15 } else { store_away }) {
+            self.store.is_away = !self.store.is_away;
+            note!(self, "the store is away: {}", self.store.is_away);
+        }
+        if self.random.one_in(jump) {
+            self.now = self.now.after(Duration::from_secs(self.random.between(1, 3600)));
+            self.watch.has_jumped = true;
+            note!(self, "time has jumped");
+        }
+    }
+
+    /// From here on nothing goes wrong any more. Rows that are bad stay bad.
+    fn clear_up(&mut self) {
+        note!(self, "the weather clears");
+        self.weather = Weather { chatty: 4, ..Weather::default() };
+        self.broker.faults = Faults::default();
+        self.broker.is_away = false;
+        self.broker.closed = Default::default();
+        self.store.is_away = false;
+    }
+
+    /// Lets the world go on until the condition holds.
+    fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        for _ in 0..3000 {
+            self.receive(30);
+            for _ in 0..8 {
+                self.broker.work(&mut self.facts, &mut self.random);
+            }
+            self.take_reports();
+            self.finish_saving();
+            self.finish_reset();
+            self.perform();
+            if condition(self) {
+                return;
+            }
+            let is_idle = self.stream.as_ref().is_none_or(|stream| stream.has_read_all(&self.server) || stream.is_mute);
+            if is_idle || !self.session.wants_frames() {
+                self.pass_time();
+            }
+            if condition(self) {
+                return;
+            }
+        }
+        panic!("it never comes true that {what}");
+    }
+}
+
+/// What a run that broke a promise has to say.
+#[derive(Debug)]
+struct Broken {
+    promise: String,
+    journal: Vec<String>,
+}
+
+fn run(seed: u64, journal: Option<Vec<String>>) -> Result<Tally, Broken> {
+    let mut world = World::new(seed, journal);
+    match catch_unwind(AssertUnwindSafe(|| world.run())) {
+        Ok(()) => Ok(world.tally),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let promise =
+                text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+            Err(Broken { promise, journal: world.journal.unwrap_or_default() })
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a developer says on the command line which runs to make")]
+fn number_from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_promise_holds_in_every_run() {
+    let seeds = match number_from_environment("WALPOST_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number_from_environment("WALPOST_SEEDS").unwrap_or(SEEDS),
+    };
+    let mut total = Tally::default();
+    let runs = seeds.end - seeds.start;
+    for seed in seeds {
+        // The journal is kept only where it is read: the same seed breaks the same promise again.
+        match run(seed, None).or_else(|_| run(seed, Some(Vec::new()))) {
+            Ok(tally) => total.add(tally),
+            Err(Broken { promise, journal }) => {
+                let shown = journal[journal.len().saturating_sub(SHOWN)..].join("\n");
+                panic!("{shown}\n\nseed {seed}: {promise}\nreplay it with WALPOST_SEED={seed}");
+            }
+        }
+    }
+    println!("{total:?}");
+    assert!(runs < 500 || total.has_seen_all(), "the simulation no longer shows what it is for: {total:?}");
+}
+
+impl Tally {
+    fn has_seen_all(&self) -> bool {
+        let Self { events, repeats, sessions, kills, resets, stale_reports, .. } = *self;
+        let Self { skipped_transactions, skipped_rows, stopped, source_lost, silent, .. } = *self;
+        let Self { bad_rows, given_up, promotions, failed_checkpoints, .. } = *self;
+        let seen = [
+            [events, repeats, sessions, kills, resets],
+            [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
+            [silent, bad_rows, given_up, promotions, failed_checkpoints],
+        ];
+        seen.as_flattened().iter().all(|count| *count > 0)
+    }
+
+    fn add(&mut self, other: Self) {
+        let Self {
+            events,
+            repeats,
+            sessions,
+            kills,
+            resets,
+            stale_reports,
+            skipped_transactions,
+            skipped_rows,
+            stopped,
+            source_lost,
+            silent,
+            bad_rows,
+            given_up,
+            promotions,
+            failed_checkpoints,
+        } = other;
+        self.events += events;
+        self.repeats += repeats;
+        self.sessions += sessions;
+        self.kills += kills;
+        self.resets += resets;
+        self.stale_reports += stale_reports;
+        self.skipped_transactions += skipped_transactions;
+        self.skipped_rows += skipped_rows;
+        self.stopped += stopped;
+        self.source_lost += source_lost;
+        self.silent += silent;
+        self.bad_rows += bad_rows;
+        self.given_up += given_up;
+        self.promotions += promotions;
+        self.failed_checkpoints += failed_checkpoints;
+    }
+}

@@ -1,0 +1,179 @@
+//! What one session promises, checked after every step from the outside.
+
+use std::collections::BTreeSet;
+
+use crate::failure::Class;
+use crate::frame::Frame;
+use crate::lsn::Lsn;
+use crate::port::{Delivery, Refusal, Ticket};
+use crate::session::{SPAN, Session, Settings, Start};
+use crate::time::Moment;
+
+/// A model of one session: what was handed to it and what it answered.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Where the watermark may rest.
+    rests: BTreeSet<Lsn>,
+    /// Confirmed, checkpointed, watermark, received, as they were last seen.
+    positions: [Lsn; 4],
+    /// Records that the sink has.
+    pub(super) out: BTreeSet<Ticket>,
+    /// Records that came back.
+    returned: BTreeSet<Ticket>,
+    /// What the next record will be that has not been handed over before.
+    next_new: Ticket,
+    newest_event: Option<usize>,
+    pub(super) settled: u64,
+    /// The last record that failed: up to it they go one at a time.
+    alone_until: Option<Ticket>,
+    is_in_transaction: bool,
+    told_at: Moment,
+    /// When it was told to end.
+    pub(super) ending_since: Option<Moment>,
+    pub(super) was_stopped: bool,
+    pub(super) has_jumped: bool,
+}
+
+impl Watch {
+    pub(super) fn new(start: &Start, session: &Session, now: Moment) -> Self {
+        Self {
+            rests: BTreeSet::from([session.watermark()]),
+            positions: positions(session),
+            out: BTreeSet::new(),
+            returned: BTreeSet::new(),
+            next_new: start.first_ticket,
+            newest_event: None,
+            settled: 0,
+            alone_until: None,
+            is_in_transaction: false,
+            told_at: now,
+            ending_since: None,
+            was_stopped: false,
+            has_jumped: false,
+        }
+    }
+
+    /// A frame is about to be received.
+    pub(super) fn receiving(&mut self, frame: &Frame) {
+        match frame {
+            Frame::Keepalive(keepalive) if !self.is_in_transaction => {
+                self.rests.insert(keepalive.wal_end);
+            }
+            Frame::Keepalive(_) => {}
+            Frame::XLogData(data) => match data.data.first() {
+                Some(b'B') => self.is_in_transaction = true,
+                Some(b'C') => {
+                    self.is_in_transaction = false;
+                    self.rests.insert(data.wal_start);
+                }
+                _ => {}
+            },
+        }
+    }
+
+    /// A frame was received; `before` is the watermark from before it.
+    pub(super) fn received(&mut self, frame: &Frame, before: Lsn, session: &Session) {
+        if matches!(frame, Frame::Keepalive(_)) && session.watermark() != before {
+            assert_eq!(session.owed().records, 0, "a keepalive moved the watermark while something was owed");
+        }
+    }
+
+    /// A record is handed over: the first that came back, or else the next in the order of the log.
+    pub(super) fn publishing(&mut self, ticket: Ticket, event: usize) {
+        if let Some(first) = self.returned.first().copied() {
+            assert_eq!(ticket, first, "another record than the first that came back leaves again");
+            self.returned.remove(&first);
+        } else {
+            assert_eq!(ticket, self.next_new, "a record left out of turn, or again though it had not come back");
+            assert!(self.newest_event < Some(event), "event {event} left behind {:?}", self.newest_event);
+            self.newest_event = Some(event);
+            self.next_new = Ticket(ticket.0 + 1);
+        }
+        assert!(self.alone_until.is_none() || self.out.is_empty(), "{ticket:?} is not alone, after a failure");
+        self.out.insert(ticket);
+    }
+
+    /// Whether nothing more may be handed over: the session is past its time.
+    pub(super) fn is_out_of_time(&self, settings: &Settings, now: Moment) -> bool {
+        self.ending_since.is_some_and(|since| now.since(since) >= settings.drain_timeout)
+    }
+
+    pub(super) fn refused(&mut self, ticket: Ticket, refusal: &Refusal) {
+        self.out.remove(&ticket);
+        self.returned.insert(ticket);
+        if let Refusal::Failed(failure) = refusal {
+            self.failed(ticket, failure.class);
+        }
+    }
+
+    /// A report is handed to the session. Whether it is about a record that the sink has.
+    pub(super) fn reporting(&mut self, delivery: &Delivery) -> bool {
+        let ticket = delivery.ticket;
+        let is_sent_alone = self.alone_until.is_some() && self.out.len() == 1;
+        if !self.out.remove(&ticket) {
+            return false;
+        }
+        match &delivery.outcome {
+            Ok(()) => {
+                self.settled += 1;
+                if is_sent_alone && self.returned.range(..=ticket).next().is_none() {
+                    self.alone_until.take_if(|until| *until <= ticket);
+                }
+            }
+            Err(failure) => {
+                self.returned.insert(ticket);
+                self.failed(ticket, failure.class);
+            }
+        }
+        true
+    }
+
+    pub(super) fn told(&mut self, now: Moment) {
+        self.told_at = now;
+    }
+
+    /// Everything that may be said about a session at any moment.
+    pub(super) fn check(&mut self, session: &Session, settings: &Settings) {
+        let now = positions(session);
+        assert!(now.is_sorted(), "confirmed, checkpointed, watermark and received are out of order: {now:?}");
+        for (before, after) in self.positions.iter().zip(&now) {
+            assert!(before <= after, "a position fell: {:?}, then {now:?}", self.positions);
+        }
+        assert!(self.rests.contains(&session.watermark()), "the watermark {} is no place to rest", session.watermark());
+        self.positions = now;
+        let owed = session.owed();
+        assert!(owed.records <= settings.max_records, "{} records are owed", owed.records);
+        assert!(owed.records <= 1 || owed.bytes <= settings.max_bytes, "{} bytes are owed", owed.bytes);
+        let span = session.outbound.ledger.span();
+        assert!(span <= settings.max_records * SPAN, "the books hold {span} places");
+        let held = self.unsettled(session) - owed.records as u64;
+        assert!(held == 0 || (held == 1 && !session.wants_frames()), "{held} records are neither owed nor settled");
+    }
+
+    /// Records that were taken in and are not settled.
+    pub(super) fn unsettled(&self, session: &Session) -> u64 {
+        session.counters().events - self.settled
+    }
+
+    /// There is nothing to do at this moment, says the session.
+    pub(super) fn check_idle(&self, session: &Session, settings: &Settings, now: Moment) {
+        assert!(session.deadline(now) > now, "the deadline is now, and there is nothing to do");
+        let silent_for = now.since(self.told_at);
+        assert!(silent_for <= settings.feedback.status_interval, "the server was told nothing for {silent_for:?}");
+        let ending_for = self.ending_since.map(|since| now.since(since)).unwrap_or_default();
+        assert!(ending_for < settings.drain_timeout, "the session has been ending for {ending_for:?}");
+    }
+
+    fn failed(&mut self, ticket: Ticket, class: Class) {
+        match class {
+            Class::Withdrawn => self.alone_until = self.alone_until.or(Some(ticket)),
+            Class::Row | Class::Route | Class::Sink | Class::Configuration => {
+                self.alone_until = self.alone_until.max(Some(ticket));
+            }
+        }
+    }
+}
+
+fn positions(session: &Session) -> [Lsn; 4] {
+    [session.confirmed(), session.checkpointed_position(), session.watermark(), session.received()]
+}

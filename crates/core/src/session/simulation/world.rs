@@ -1,0 +1,504 @@
+//! The driver of the simulation, and what it drives: it performs the session's actions as the real one does, in a world
+//! where every edge may fail.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::failure::Class;
+use crate::feedback;
+use crate::frame::{Frame, Keepalive};
+use crate::lsn::Lsn;
+use crate::outbox::{Outbox, Outboxes, TableName};
+use crate::pgoutput::Message;
+use crate::port::{Delivery, Ticket};
+use crate::position::{Identity, Progress, Timeline};
+use crate::router::{Options, Router};
+use crate::session::{Action, Cause, End, Session, Settings, Start};
+use crate::time::{Moment, Timestamp};
+
+use super::broker::Broker;
+use super::facts::Facts;
+use super::random::Random;
+use super::server::{Server, Stream, TABLES};
+use super::watch::Watch;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) now: Moment,
+    pub(super) facts: Facts,
+    pub(super) server: Server,
+    pub(super) broker: Broker,
+    pub(super) store: Store,
+    pub(super) settings: Settings,
+    pub(super) session: Session,
+    pub(super) watch: Watch,
+    pub(super) stream: Option<Stream>,
+    /// Reports that were given before, each with the number of its session. A process may give them again.
+    pub(super) old_reports: Vec<(u64, Delivery)>,
+    /// In which events the operator has to help.
+    pub(super) weather: Weather,
+    pub(super) tally: Tally,
+    /// What happened, kept only for a run that is known to fail.
+    pub(super) journal: Option<Vec<String>>,
+}
+
+/// How often what goes wrong: once in so many steps; never for 0.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Weather {
+    pub(super) kill: u64,
+    pub(super) source_lost: u64,
+    pub(super) mute: u64,
+    pub(super) server_crash: u64,
+    pub(super) promotion: u64,
+    pub(super) stop: u64,
+    pub(super) sink_away: u64,
+    pub(super) route_closed: u64,
+    pub(super) store_fails: u64,
+    pub(super) store_away: u64,
+    pub(super) jump: u64,
+    pub(super) bad_row: u64,
+    pub(super) chatty: u64,
+}
+
+/// What happened in a run, to see that the simulation shows what it is for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) events: u64,
+    pub(super) repeats: u64,
+    pub(super) sessions: u64,
+    pub(super) kills: u64,
+    pub(super) resets: u64,
+    pub(super) stale_reports: u64,
+    pub(super) skipped_transactions: u64,
+    pub(super) skipped_rows: u64,
+    pub(super) stopped: u64,
+    pub(super) source_lost: u64,
+    pub(super) silent: u64,
+    pub(super) bad_rows: u64,
+    pub(super) given_up: u64,
+    pub(super) promotions: u64,
+    pub(super) failed_checkpoints: u64,
+}
+
+/// The checkpoint store.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) position: Lsn,
+    commit_time: Option<Timestamp>,
+    pub(super) saving: Option<Progress>,
+    pub(super) is_away: bool,
+}
+
+/// Notes what happens, where anybody is going to read it.
+macro_rules! note {
+    ($world:expr, $($text:tt)*) => {
+        if let Some(journal) = &mut $world.journal {
+            let text = format!($($text)*);
+            journal.push(format!("{:>9} ms  {text}", $world.now.elapsed().as_millis()));
+        }
+    };
+}
+pub(super) use note;
+
+impl World {
+    pub(super) fn new(seed: u64, journal: Option<Vec<String>>) -> Self {
+        let mut random = Random::new(seed);
+        let now = Moment::since_origin(Duration::from_secs(1000));
+        let server = Server::new(&mut random);
+        let settings = random_settings(&mut random);
+        let weather = Weather::new(&mut random);
+        let position = Lsn::new(server.insert);
+        let start = Start {
+            position,
+            checkpointed: position,
+            timeline: Timeline(server.timeline),
+            commit_time: None,
+            first_owed: None,
+            first_ticket: Ticket(0),
+            seed,
+        };
+        let session = Session::new(settings.clone(), outboxes(), start, now);
+        let stream = Some(server.stream(position, &mut random));
+        Self {
+            broker: Broker::new(&mut random),
+            watch: Watch::new(&start, &session, now),
+            random,
+            now,
+            facts: Facts::default(),
+            server,
+            store: Store { position, commit_time: None, saving: None, is_away: false },
+            settings,
+            session,
+            stream,
+            old_reports: Vec::new(),
+            weather,
+            tally: Tally::default(),
+            journal,
+        }
+    }
+
+    /// Does what the session says until there is nothing more to do, or it has ended.
+    pub(super) fn perform(&mut self) {
+        for _ in 0..10_000 {
+            match self.session.poll(self.now) {
+                None => {
+                    assert!(self.session.poll(self.now).is_none(), "there was nothing to do, and then there was");
+                    self.watch.check_idle(&self.session, &self.settings, self.now);
+                    return self.check();
+                }
+                Some(Action::Notice(notice)) => note!(self, "notice: {notice:?}"),
+                Some(Action::Publish(ticket, record)) => {
+                    let event = self.facts.event_of(record);
+                    assert!(!self.watch.is_out_of_time(&self.settings, self.now), "it publishes at its very end");
+                    self.watch.publishing(ticket, event);
+                    let outcome = self.broker.publish(ticket, record, &self.facts, &mut self.random);
+                    note!(self, "publish {ticket:?}, event {event}: {outcome:?}");
+                    if let Err(refusal) = outcome {
+                        self.watch.refused(ticket, &refusal);
+                        self.session.refused(ticket, refusal, self.now);
+                    }
+                }
+                Some(Action::ResetSink) => {
+                    note!(self, "reset the sink");
+                    self.tally.resets += 1;
+                    self.broker.begin_reset();
+                }
+                Some(Action::Checkpoint(progress)) => self.checkpoint(progress),
+                Some(Action::Confirm(status)) => {
+                    note!(self, "confirm {status:?}");
+                    assert!(status.confirmed <= self.store.position, "the server was told more than the store knows");
+                    self.watch.told(self.now);
+                    let (stream, facts) = (self.stream.as_mut(), &self.facts);
+                    self.server.confirm(status, stream, facts, &mut self.random);
+                }
+                Some(Action::End(end)) => {
+                    self.on_end(&end);
+                    return self.check();
+                }
+            }
+        }
+        panic!("the session asks for more and more at one moment");
+    }
+
+    pub(super) fn check(&mut self) {
+        self.watch.check(&self.session, &self.settings);
+    }
+
+    /// Up to so many frames arrive.
+    pub(super) fn receive(&mut self, count: u64) {
+        for _ in 0..count {
+            let Some(stream) = self.stream.as_mut().filter(|_| self.session.wants_frames()) else { return };
+            let Some(frame) = self.server.next_frame(stream, &self.facts, &mut self.random, self.weather.chatty) else {
+                return;
+            };
+            note!(self, "receive {}", describe(&frame));
+            let before = self.session.watermark();
+            self.watch.receiving(&frame);
+            self.session.receive(&frame, self.now);
+            self.watch.received(&frame, before, &self.session);
+            self.check();
+        }
+    }
+
+    /// The sink reports.
+    pub(super) fn report(&mut self, delivery: Delivery) {
+        note!(self, "report {delivery:?}");
+        let is_awaited = self.watch.reporting(&delivery);
+        self.settle(delivery, is_awaited);
+    }
+
+    /// A report comes once more: of an earlier session, or of a record that is not out.
+    pub(super) fn report_again(&mut self, session: u64, delivery: Delivery) {
+        if session < self.tally.sessions || !self.watch.out.contains(&delivery.ticket) {
+            note!(self, "report again {delivery:?}");
+            self.settle(delivery, false);
+        }
+    }
+
+    fn settle(&mut self, delivery: Delivery, is_awaited: bool) {
+        let before = self.session.counters().stale_reports;
+        self.session.settle(delivery, self.now);
+        let is_stale = self.session.counters().stale_reports > before;
+        assert_ne!(is_awaited, is_stale, "a report was taken for another's, or not taken");
+        self.check();
+    }
+
+    /// The store answers, well or badly.
+    pub(super) fn finish_saving(&mut self) {
+        let Some(progress) = self.store.saving.take() else { return };
+        let has_failed = self.store.is_away || self.random.one_in(self.weather.store_fails);
+        let is_applied = !has_failed || (!self.store.is_away && self.random.one_in(2));
+        if is_applied {
+            self.store.apply(progress);
+        }
+        note!(self, "checkpoint {} has failed: {has_failed}, is applied: {is_applied}", progress.position);
+        if has_failed {
+            self.tally.failed_checkpoints += 1;
+            self.session.checkpoint_failed(self.now);
+        } else {
+            self.session.checkpointed();
+        }
+        self.check();
+    }
+
+    pub(super) fn finish_reset(&mut self) {
+        if self.broker.is_resetting() {
+            let outcome = self.broker.finish_reset(&mut self.facts, &mut self.random);
+            note!(self, "the sink was reset: {outcome:?}");
+            self.session.sink_reset(outcome, self.now);
+            self.check();
+        }
+    }
+
+    /// kill −9: what was in memory is gone.
+    pub(super) fn kill(&mut self) {
+        note!(self, "killed");
+        self.tally.kills += 1;
+        self.begin_process(true);
+    }
+
+    pub(super) fn lose_source(&mut self) {
+        if self.stream.take().is_some() {
+            note!(self, "the source is lost");
+            self.watch.ending_since.get_or_insert(self.now);
+            self.session.source_lost(self.now);
+            self.check();
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        note!(self, "stop");
+        self.watch.ending_since.get_or_insert(self.now);
+        self.watch.was_stopped = true;
+        self.session.stop(self.now);
+        self.check();
+    }
+
+    fn checkpoint(&mut self, progress: Progress) {
+        note!(self, "checkpoint {}", progress.position);
+        assert!(self.store.saving.is_none(), "a checkpoint was asked for within another");
+        self.server.check_durable(progress.position, &self.facts);
+        self.store.saving = Some(progress);
+    }
+
+    fn on_end(&mut self, end: &End) {
+        note!(self, "ended: {end:?}");
+        assert_eq!(end.unsettled as u64, self.watch.unsettled(&self.session), "what is unsettled");
+        assert_eq!(end.out, self.watch.out.len(), "what the sink has");
+        assert_eq!(end.position, self.session.watermark(), "where the next one takes up");
+        let is_saved = end.position == self.session.checkpointed_position();
+        let is_broken_off = end.first_owed.is_some_and(|first| first.ordinal > 0);
+        let is_clean = end.unsettled == 0 && !is_broken_off && is_saved;
+        let is_over = match &end.cause {
+            Cause::Stopped => {
+                assert!(self.watch.was_stopped, "nobody asked for a stop");
+                let waited = self.now.since(self.watch.ending_since.unwrap_or(self.now));
+                // It may have found its source silent before.
+                let is_forlorn = self.watch.has_jumped || self.stream.as_ref().is_none_or(|stream| stream.is_mute);
+                let is_late = waited >= self.settings.drain_timeout;
+                assert!(is_clean || is_late || is_forlorn, "a stop left something behind");
+                self.tally.stopped += 1;
+                true
+            }
+            Cause::SourceLost => {
+                assert!(self.stream.is_none() && !self.watch.was_stopped, "the source was there");
+                self.tally.source_lost += 1;
+                false
+            }
+            Cause::Silent => {
+                let is_mute = self.stream.as_ref().is_none_or(|stream| stream.is_mute);
+                assert!(is_mute || self.watch.has_jumped, "the server was not silent");
+                self.tally.silent += 1;
+                false
+            }
+            Cause::Broken(error) => panic!("a frame could not be applied: {error}"),
+            Cause::Undeliverable(identity, failure) => {
+                self.on_undeliverable(*identity, failure.class);
+                true
+            }
+        };
+        if is_over { self.begin_process(!is_clean) } else { self.begin_session(end) }
+    }
+
+    /// The operator makes the broker take the row.
+    fn on_undeliverable(&mut self, identity: Identity, class: Class) {
+        if class == Class::Configuration {
+            return;
+        }
+        let is_it = |event: &&mut super::facts::Event| {
+            (event.identity.commit_lsn, event.identity.ordinal) == (identity.commit_lsn, identity.ordinal)
+                && !event.is_lost
+        };
+        let event = self.facts.events.iter_mut().find(is_it).expect("the row that is judged was committed");
+        assert!(event.is_bad, "an innocent row was judged: {identity:?}");
+        event.is_bad = false;
+        self.tally.bad_rows += 1;
+    }
+
+    /// A new process reads the checkpoint.
+    fn begin_process(&mut self, may_repeat: bool) {
+        self.forget_saving();
+        self.broker.kill(&mut self.facts, &mut self.random);
+        self.old_reports.clear();
+        if may_repeat {
+            self.facts.allow_repeats_from(self.store.position, 0);
+        }
+        self.begin(Start {
+            position: self.store.position,
+            checkpointed: self.store.position,
+            timeline: Timeline(1),
+            commit_time: self.store.commit_time,
+            first_owed: None,
+            first_ticket: Ticket(0),
+            seed: 0,
+        });
+    }
+
+    /// The same process connects anew.
+    fn begin_session(&mut self, end: &End) {
+        self.forget_saving();
+        if end.needs_reset && !self.broker.is_resetting() {
+            self.broker.begin_reset();
+        }
+        while self.broker.is_resetting() {
+            if self.broker.finish_reset(&mut self.facts, &mut self.random).is_err() {
+                self.broker.begin_reset();
+            }
+        }
+        if end.unsettled > 0 {
+            let Identity { commit_lsn, ordinal, .. } = end.first_owed.expect("what is unsettled is known");
+            self.facts.allow_repeats_from(commit_lsn, ordinal);
+            self.tally.given_up += 1;
+        }
+        self.begin(Start {
+            position: end.position,
+            checkpointed: self.session.checkpointed_position(),
+            timeline: Timeline(1),
+            commit_time: end.commit_time,
+            first_owed: end.first_owed,
+            first_ticket: end.next_ticket,
+            seed: 0,
+        });
+    }
+
+    fn begin(&mut self, start: Start) {
+        let counters = self.session.counters();
+        self.tally.events += counters.events;
+        self.tally.stale_reports += counters.stale_reports;
+        self.tally.skipped_transactions += counters.skipped_transactions;
+        self.tally.skipped_rows += counters.skipped_rows;
+        self.tally.sessions += 1;
+        if self.random.one_in(self.weather.promotion) {
+            self.server.promote(
+                start.position.max(self.session.watermark()).max(self.store.position),
+                &mut self.facts,
+                &mut self.random,
+            );
+            note!(self, "promoted: timeline {}, the log goes on at {:X}", self.server.timeline, self.server.insert);
+            self.tally.promotions += 1;
+            // What came in part before cannot be told from another transaction at the same place.
+            if let Some(first) = start.first_owed {
+                self.facts.allow_repeats_from(first.commit_lsn, 0);
+            }
+        }
+        let start = Start { timeline: Timeline(self.server.timeline), seed: self.random.next(), ..start };
+        note!(self, "connected: {start:?}");
+        self.session = Session::new(self.settings.clone(), outboxes(), start, self.now);
+        self.watch = Watch::new(&start, &self.session, self.now);
+        // Either is right: what the server sends from before the position is skipped.
+        let asked_for = self.random.pick(&[start.position, start.checkpointed]);
+        self.stream = Some(self.server.stream(asked_for, &mut self.random));
+    }
+
+    /// Nobody waits any more for what was being saved.
+    fn forget_saving(&mut self) {
+        if let Some(progress) = self.store.saving.take()
+            && !self.store.is_away
+            && self.random.one_in(2)
+        {
+            self.store.apply(progress);
+        }
+    }
+}
+
+impl Store {
+    fn apply(&mut self, progress: Progress) {
+        assert!(progress.position >= self.position, "a checkpoint went backwards");
+        self.position = progress.position;
+        self.commit_time = progress.commit_time;
+    }
+}
+
+impl Weather {
+    /// Every run has weather of its own, so that each fault is also seen without the others.
+    fn new(random: &mut Random) -> Self {
+        let mut often = |from: u64| if random.one_in(2) { from * random.between(1, 4) } else { 0 };
+        Self {
+            kill: often(150),
+            source_lost: often(60),
+            mute: often(200),
+            server_crash: often(150),
+            promotion: often(3),
+            stop: often(150),
+            sink_away: often(80),
+            route_closed: often(80),
+            store_fails: often(3),
+            store_away: often(100),
+            jump: often(200),
+            bad_row: often(15),
+            chatty: 2 + often(4),
+        }
+    }
+}
+
+fn random_settings(random: &mut Random) -> Settings {
+    let mut millis = |from: &[u64]| Duration::from_millis(random.pick(from));
+    Settings {
+        feedback: feedback::Settings {
+            checkpoint_interval: millis(&[10, 200, 1000]),
+            checkpoint_events: 5,
+            idle_interval: millis(&[50, 2000]),
+            idle_bytes: 1 << 20,
+            idle_age: millis(&[1000, 3000]),
+            status_interval: millis(&[200, 1000, 10_000]),
+            retry_initial: millis(&[10, 100]),
+            retry_ceiling: millis(&[100, 30_000]),
+        },
+        retry_initial: millis(&[10, 100]),
+        retry_ceiling: millis(&[100, 30_000]),
+        silence_timeout: millis(&[5000, 60_000]),
+        drain_timeout: millis(&[500, 10_000]),
+        stop_at: None,
+        max_records: random.index(12) + 1,
+        max_bytes: random.pick(&[600, 1500, 5000]),
+    }
+}
+
+/// Two outboxes with the default router.
+pub(in crate::session) fn outboxes() -> Outboxes {
+    static OUTBOXES: OnceLock<Outboxes> = OnceLock::new();
+    let outbox = |place: usize| Outbox {
+        table: TableName { schema: TABLES[place].1.to_owned(), table: TABLES[place].2.to_owned() },
+        router: Router::new(Options::default()).expect("the defaults are valid"),
+    };
+    Arc::clone(OUTBOXES.get_or_init(|| Arc::from([outbox(0), outbox(1)])))
+}
+
+fn describe(frame: &Frame) -> String {
+    match frame {
+        Frame::Keepalive(Keepalive { wal_end, reply_requested: false, .. }) => format!("keepalive {wal_end}"),
+        Frame::Keepalive(Keepalive { wal_end, reply_requested: true, .. }) => {
+            format!("keepalive {wal_end}, please reply")
+        }
+        Frame::XLogData(data) => match Message::parse(&data.data) {
+            Ok(Message::Begin(begin)) => format!("BEGIN {}", begin.final_lsn),
+            Ok(Message::Commit(commit)) => format!("COMMIT {} ending at {}", commit.commit_lsn, commit.end_lsn),
+            Ok(Message::Relation(relation)) => format!("relation {}", relation.id),
+            Ok(Message::Insert(insert)) => format!("insert into {}", insert.relation),
+            Ok(_) => "another message".to_owned(),
+            Err(error) => format!("nonsense: {error}"),
+        },
+    }
+}

@@ -1,0 +1,219 @@
+//! What a session promises, one sentence a test. The simulation looks for what nobody thought of; these say what was.
+
+mod delivery;
+mod ending;
+mod progress;
+mod protocol;
+
+use bytes::Bytes;
+
+use crate::failure::{Class, Failure};
+use crate::frame::Keepalive;
+use crate::pgoutput::{Begin, Commit, Insert, Message};
+
+use super::simulation::server::{TABLES, foreign_row, frame, relation, row};
+use super::simulation::world::outboxes;
+use super::*;
+
+const OUTBOX: usize = 0;
+const FOREIGN: usize = 2;
+const START: u64 = 0x1000;
+
+/// A session, and somebody who does what it asks for.
+struct Desk {
+    session: Session,
+    now: Moment,
+}
+
+/// What a session asked for, in short.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Publish(u64),
+    Reset,
+    Checkpoint(u64),
+    Confirm(u64),
+    /// A status update that asks the server for a sign of life.
+    AskForLife(u64),
+    Notice(Notice),
+    End(End),
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Self {
+        Self::at(start(), settings)
+    }
+
+    /// The relations are told already, and so is the first status update.
+    fn at(start: Start, settings: Settings) -> Self {
+        let now = Moment::since_origin(Duration::from_secs(100));
+        let mut desk = Self { session: Session::new(settings, outboxes(), start, now), now };
+        desk.receive(&relation(OUTBOX, 0)).receive(&relation(FOREIGN, 0));
+        assert!(desk.asked().contains(&Asked::Confirm(start.checkpointed.get())));
+        desk
+    }
+
+    /// The session that follows on a lost connection, in the same process.
+    fn next(&self, end: &End, timeline: u32) -> Self {
+        let start = Start {
+            position: end.position,
+            checkpointed: self.session.checkpointed_position(),
+            timeline: Timeline(timeline),
+            commit_time: end.commit_time,
+            first_owed: end.first_owed,
+            first_ticket: end.next_ticket,
+            seed: 2,
+        };
+        Self::at(start, self.session.settings.clone())
+    }
+
+    fn receive(&mut self, message: &Message<'_>) -> &mut Self {
+        self.session.receive(&frame(0, message), self.now);
+        self
+    }
+
+    fn begin(&mut self, commit_lsn: u64) -> &mut Self {
+        let final_lsn = Lsn::new(commit_lsn);
+        self.receive(&Message::Begin(Begin { final_lsn, commit_time: Timestamp::default(), xid: 1 }))
+    }
+
+    fn rows(&mut self, count: usize) -> &mut Self {
+        for _ in 0..count {
+            self.row_of(10);
+        }
+        self
+    }
+
+    /// A row with a payload of so many bytes.
+    fn row_of(&mut self, length: usize) -> &mut Self {
+        let payload = Bytes::from(vec![b'x'; length]);
+        let new = row(0, "00000000-0000-4000-8000-000000000001", "order", "1", &payload);
+        self.receive(&Message::Insert(Insert { relation: TABLES[OUTBOX].0, new }))
+    }
+
+    fn foreign_row(&mut self) -> &mut Self {
+        self.receive(&Message::Insert(Insert { relation: TABLES[FOREIGN].0, new: foreign_row(0) }))
+    }
+
+    fn commit(&mut self, commit_lsn: u64, commit_end: u64) -> &mut Self {
+        let (commit_lsn, end_lsn) = (Lsn::new(commit_lsn), Lsn::new(commit_end));
+        self.receive(&Message::Commit(Commit { flags: 0, commit_lsn, end_lsn, commit_time: Timestamp::default() }))
+    }
+
+    /// A transaction of so many outbox rows whose commit record is 0x30 bytes long.
+    fn transaction(&mut self, commit_lsn: u64, count: usize) -> &mut Self {
+        self.begin(commit_lsn).rows(count).commit(commit_lsn, commit_lsn + 0x30)
+    }
+
+    fn keepalive(&mut self, wal_end: u64, reply_requested: bool) -> &mut Self {
+        let keepalive = Keepalive { wal_end: Lsn::new(wal_end), server_time: Timestamp::default(), reply_requested };
+        self.session.receive(&Frame::Keepalive(keepalive), self.now);
+        self
+    }
+
+    /// The next thing that the session asks for.
+    fn next_asked(&mut self) -> Option<Asked> {
+        Some(match self.session.poll(self.now)? {
+            Action::Publish(ticket, _) => Asked::Publish(ticket.0),
+            Action::ResetSink => Asked::Reset,
+            Action::Checkpoint(progress) => Asked::Checkpoint(progress.position.get()),
+            Action::Confirm(StatusUpdate { confirmed, reply_requested: false }) => Asked::Confirm(confirmed.get()),
+            Action::Confirm(StatusUpdate { confirmed, reply_requested: true }) => Asked::AskForLife(confirmed.get()),
+            Action::Notice(notice) => Asked::Notice(notice),
+            Action::End(end) => Asked::End(end),
+        })
+    }
+
+    /// All that it asks for now.
+    fn asked(&mut self) -> Vec<Asked> {
+        std::iter::from_fn(|| self.next_asked()).collect()
+    }
+
+    /// The same but for status updates that tell nothing new.
+    fn asked_besides(&mut self, confirmed: u64) -> Vec<Asked> {
+        self.asked().into_iter().filter(|asked| *asked != Asked::Confirm(confirmed)).collect()
+    }
+
+    fn end(&mut self) -> End {
+        match self.asked().pop() {
+            Some(Asked::End(end)) => end,
+            other => panic!("it has not ended: {other:?}"),
+        }
+    }
+
+    fn deliver(&mut self, ticket: u64) -> &mut Self {
+        self.session.settle(Delivery { ticket: Ticket(ticket), outcome: Ok(()) }, self.now);
+        self
+    }
+
+    fn fail(&mut self, ticket: u64, class: Class) -> &mut Self {
+        let outcome = Err(Failure::new(class, "it failed"));
+        self.session.settle(Delivery { ticket: Ticket(ticket), outcome }, self.now);
+        self
+    }
+
+    fn refuse(&mut self, ticket: u64, refusal: Refusal) -> &mut Self {
+        self.session.refused(Ticket(ticket), refusal, self.now);
+        self
+    }
+
+    fn reset_succeeds(&mut self) -> &mut Self {
+        self.session.sink_reset(Ok(()), self.now);
+        self
+    }
+
+    fn checkpoint_succeeds(&mut self) -> &mut Self {
+        self.session.checkpointed();
+        self
+    }
+
+    fn lose_source(&mut self) -> &mut Self {
+        self.session.source_lost(self.now);
+        self
+    }
+
+    fn stop(&mut self) -> &mut Self {
+        self.session.stop(self.now);
+        self
+    }
+
+    fn wait(&mut self, time: Duration) -> &mut Self {
+        self.now = self.now.after(time);
+        self
+    }
+
+    /// To the deadline that the session names.
+    fn wait_for_deadline(&mut self) -> Duration {
+        let wait = self.session.deadline(self.now).since(self.now);
+        assert!(wait > Duration::ZERO, "there was nothing to do, and still it would not wait");
+        self.now = self.now.after(wait);
+        wait
+    }
+
+    fn watermark(&self) -> u64 {
+        self.session.watermark().get()
+    }
+}
+
+fn start() -> Start {
+    Start {
+        position: Lsn::new(START),
+        checkpointed: Lsn::new(START),
+        timeline: Timeline(1),
+        commit_time: None,
+        first_owed: None,
+        first_ticket: Ticket(0),
+        seed: 1,
+    }
+}
+
+fn publications(tickets: impl IntoIterator<Item = u64>) -> Vec<Asked> {
+    tickets.into_iter().map(Asked::Publish).collect()
+}
+
+fn refused(class: Class) -> Refusal {
+    Refusal::Failed(Failure::new(class, "refused"))
+}

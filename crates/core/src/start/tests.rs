@@ -1,0 +1,268 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::position::Epoch;
+
+fn server() -> ServerState {
+    ServerState {
+        system: SystemIdentifier(7),
+        timeline: Timeline(1),
+        history: Some(Vec::new()),
+        flushed: Lsn::new(100),
+        in_recovery: false,
+        database: "app".to_owned(),
+    }
+}
+
+fn promoted_server() -> ServerState {
+    let history = Some(vec![Switch { timeline: Timeline(1), end: Lsn::new(60) }]);
+    ServerState { timeline: Timeline(2), history, ..server() }
+}
+
+fn slot_at(confirmed: u64) -> SlotState {
+    SlotState {
+        name: "walpost".to_owned(),
+        kind: SlotKind::Logical,
+        temporary: false,
+        plugin: Some("pgoutput".to_owned()),
+        database: Some("app".to_owned()),
+        active_pid: None,
+        restart: Some(Lsn::new(confirmed.saturating_sub(5))),
+        confirmed: Some(Lsn::new(confirmed)),
+        lost: None,
+    }
+}
+
+fn checkpoint_at(position: u64) -> Checkpoint {
+    Checkpoint {
+        relay: "relay".to_owned(),
+        system: SystemIdentifier(7),
+        timeline: Timeline(1),
+        database: "app".to_owned(),
+        slot: "walpost".to_owned(),
+        position: Lsn::new(position),
+        commit_time: None,
+        epoch: Epoch(1),
+    }
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        relay: "relay".to_owned(),
+        database: "app".to_owned(),
+        slot: "walpost".to_owned(),
+        plugin: "pgoutput".to_owned(),
+    }
+}
+
+/// Every state, from the least that makes it.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
+fn cases() -> Vec<(ServerState, Option<SlotState>, Option<Checkpoint>, StartState)> {
+    use StartState as S;
+    let slot = || "walpost".to_owned();
+    let lsn = Lsn::new;
+    let other = |change: fn(&mut Checkpoint)| {
+        let mut checkpoint = checkpoint_at(50);
+        change(&mut checkpoint);
+        Some(checkpoint)
+    };
+    let odd = |change: fn(&mut SlotState)| {
+        let mut slot = slot_at(40);
+        change(&mut slot);
+        Some(slot)
+    };
+    let foreign = |part, found: &str, wanted: &str| S::OtherCheckpoint {
+        part,
+        found: found.to_owned(),
+        wanted: wanted.to_owned(),
+    };
+    let promoted = |position, switch| S::Promoted { from: Timeline(1), to: Timeline(2), position, switch };
+    let wrong =
+        |database: &str| S::WrongDatabase { slot: slot(), database: database.to_owned(), wanted: "app".to_owned() };
+    vec![
+        (server(), None, None, S::Fresh { slot: slot() }),
+        (server(), Some(slot_at(50)), Some(checkpoint_at(50)), S::Resume { start: lsn(50) }),
+        (server(), Some(slot_at(40)), Some(checkpoint_at(50)), S::Resume { start: lsn(50) }),
+        (server(), Some(slot_at(40)), Some(checkpoint_at(100)), S::Resume { start: lsn(100) }),
+        (server(), Some(slot_at(40)), None, S::SlotOnly { start: lsn(40) }),
+        (server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot(), position: lsn(50) }),
+        (server(), odd(|s| s.active_pid = Some(9)), None, S::SlotBusy { slot: slot(), pid: Some(9) }),
+        (server(), odd(|s| s.active_pid = Some(0)), None, S::SlotBusy { slot: slot(), pid: None }),
+        (
+            server(),
+            odd(|s| s.lost = Some("wal_removed".to_owned())),
+            Some(checkpoint_at(50)),
+            S::SlotLost { slot: slot(), reason: "wal_removed".to_owned() },
+        ),
+        (
+            server(),
+            Some(slot_at(51)),
+            Some(checkpoint_at(50)),
+            S::SlotAhead { slot: slot(), confirmed: lsn(51), position: lsn(50) },
+        ),
+        (server(), odd(|s| s.confirmed = None), Some(checkpoint_at(50)), S::SlotUnfinished { slot: slot() }),
+        (server(), odd(|s| s.confirmed = Some(Lsn::INVALID)), None, S::SlotUnfinished { slot: slot() }),
+        (server(), odd(|s| s.kind = SlotKind::Physical), None, S::SlotPhysical { slot: slot() }),
+        (server(), odd(|s| s.temporary = true), None, S::SlotTemporary { slot: slot() }),
+        (
+            server(),
+            odd(|s| s.plugin = Some("wal2json".to_owned())),
+            None,
+            S::WrongPlugin { slot: slot(), plugin: "wal2json".to_owned(), wanted: "pgoutput".to_owned() },
+        ),
+        (server(), odd(|s| s.database = Some("other".to_owned())), None, wrong("other")),
+        (ServerState { database: "else".to_owned(), ..server() }, None, None, wrong("else")),
+        (server(), Some(slot_at(40)), Some(checkpoint_at(101)), S::Future { position: lsn(101), flushed: lsn(100) }),
+        (server(), Some(slot_at(101)), None, S::Future { position: lsn(101), flushed: lsn(100) }),
+        (
+            server(),
+            Some(slot_at(40)),
+            other(|c| c.timeline = Timeline(2)),
+            S::TimelineBehind { checkpoint: Timeline(2), server: Timeline(1) },
+        ),
+        (promoted_server(), Some(slot_at(40)), Some(checkpoint_at(61)), promoted(lsn(61), Some(lsn(60)))),
+        (
+            ServerState { history: None, ..promoted_server() },
+            Some(slot_at(40)),
+            Some(checkpoint_at(50)),
+            promoted(lsn(50), None),
+        ),
+        (
+            ServerState { history: Some(Vec::new()), ..promoted_server() },
+            Some(slot_at(40)),
+            Some(checkpoint_at(50)),
+            promoted(lsn(50), None),
+        ),
+        (
+            promoted_server(),
+            Some(slot_at(40)),
+            Some(checkpoint_at(60)),
+            S::ResumePromoted { start: lsn(60), from: Timeline(1), to: Timeline(2), switch: lsn(60) },
+        ),
+        (
+            promoted_server(),
+            Some(slot_at(55)),
+            Some(checkpoint_at(50)),
+            S::ResumePromoted { start: lsn(55), from: Timeline(1), to: Timeline(2), switch: lsn(60) },
+        ),
+        (
+            promoted_server(),
+            Some(slot_at(61)),
+            Some(checkpoint_at(50)),
+            S::SlotAhead { slot: slot(), confirmed: lsn(61), position: lsn(50) },
+        ),
+        (promoted_server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot(), position: lsn(50) }),
+        (
+            server(),
+            Some(slot_at(40)),
+            other(|c| c.system = SystemIdentifier(8)),
+            S::OtherSystem { checkpoint: SystemIdentifier(8), server: SystemIdentifier(7) },
+        ),
+        (server(), None, other(|c| c.relay = "x".to_owned()), foreign(Part::Relay, "x", "relay")),
+        (server(), None, other(|c| c.database = "x".to_owned()), foreign(Part::Database, "x", "app")),
+        (server(), None, other(|c| c.slot = "x".to_owned()), foreign(Part::Slot, "x", "walpost")),
+        (ServerState { in_recovery: true, ..server() }, Some(slot_at(40)), Some(checkpoint_at(50)), S::InRecovery),
+    ]
+}
+
+#[test]
+fn each_state_follows_from_what_the_three_say() {
+    for (server, slot, checkpoint, expected) in cases() {
+        let state = compare(&server, slot.as_ref(), checkpoint.as_ref(), &wanted());
+        assert_eq!(state, expected, "{server:?} {slot:?} {checkpoint:?}");
+    }
+}
+
+#[test]
+fn a_busy_slot_is_busy_even_where_its_holder_has_moved_it_past_our_checkpoint() {
+    let slot = SlotState { active_pid: Some(9), ..slot_at(90) };
+    let state = compare(&server(), Some(&slot), Some(&checkpoint_at(50)), &wanted());
+    assert_eq!(state, StartState::SlotBusy { slot: "walpost".to_owned(), pid: Some(9) });
+}
+
+#[test]
+fn what_refuses_has_a_sentence_a_remedy_and_an_exit_code_of_its_own() {
+    let mut codes = std::collections::BTreeMap::new();
+    for (.., state) in cases() {
+        assert!(!state.sentence().is_empty());
+        assert_eq!(state.start().is_some(), state.exit_code() == 0, "{state:?}");
+        if state.start().is_none() {
+            assert!(state.remedy().is_some(), "{state:?}");
+            let kind = std::mem::discriminant(&state);
+            assert_eq!(*codes.entry(state.exit_code()).or_insert(kind), kind, "{state:?}");
+        }
+    }
+    assert_eq!(codes.len(), 16, "a state is missing from the table");
+}
+
+#[test]
+fn remedies_name_only_commands_that_exist() {
+    let commands = ["init", "checkpoint show", "checkpoint adopt-slot", "checkpoint forget", "checkpoint copy"];
+    for (.., state) in cases() {
+        let remedy = state.remedy().unwrap_or_default();
+        for (at, _) in remedy.match_indices("walpost ") {
+            let rest = &remedy[at + "walpost ".len()..];
+            assert!(commands.iter().any(|command| rest.starts_with(command)), "{remedy}");
+        }
+    }
+}
+
+#[test]
+fn a_history_file_is_read_and_a_broken_one_is_unknown() {
+    let text = "1\t0/16B3748\tno recovery target specified\n\n# comment\n2\t1/2\tbefore 2026-01-01\n";
+    let switches = vec![
+        Switch { timeline: Timeline(1), end: Lsn::new(0x16B_3748) },
+        Switch { timeline: Timeline(2), end: Lsn::new((1 << 32) | 2) },
+    ];
+    assert_eq!(parse_history(text), Some(switches));
+    assert_eq!(parse_history(""), Some(Vec::new()));
+    for broken in ["1", "x 0/1", "1 0-1", "1\t0/1\n2"] {
+        assert_eq!(parse_history(broken), None, "{broken:?}");
+    }
+}
+
+prop_compose! {
+    fn any_server()(timeline in 1u32..4, flushed in 0u64..12, first in 0u64..12, second in 0u64..12,
+                    known in proptest::bool::weighted(0.8)) -> ServerState {
+        let ends = [first.min(second), first.max(second)];
+        let history = (1..timeline).zip(ends).map(|(number, end)| {
+            Switch { timeline: Timeline(number), end: Lsn::new(end) }
+        });
+        ServerState {
+            timeline: Timeline(timeline),
+            history: known.then(|| history.collect()),
+            flushed: Lsn::new(flushed),
+            ..server()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The server skips everything below the later of start and confirmed. All of that must be settled on the server's own
+    /// history: by the checkpoint as far as its timeline reaches, or by a slot that the promotion carried over.
+    #[test]
+    fn no_start_hides_a_gap(
+        server in any_server(),
+        confirmed in 0u64..12,
+        position in 0u64..12,
+        timeline in 1u32..4,
+    ) {
+        let checkpoint = Checkpoint { timeline: Timeline(timeline), ..checkpoint_at(position) };
+        let slot = slot_at(confirmed);
+        let state = compare(&server, Some(&slot), Some(&checkpoint), &wanted());
+        if let Some(start) = state.start() {
+            let skipped = start.max(Lsn::new(confirmed));
+            let switch = server.switch_of(checkpoint.timeline);
+            let settled = match switch {
+                _ if checkpoint.timeline == server.timeline => checkpoint.position,
+                Some(end) if Lsn::new(confirmed) <= end => checkpoint.position.max(Lsn::new(confirmed)).min(end),
+                Some(end) => checkpoint.position.min(end),
+                None => Lsn::INVALID,
+            };
+            prop_assert!(skipped <= settled, "{state:?}: skips to {skipped} and only {settled} is settled");
+            prop_assert!(start >= checkpoint.position, "{state:?} repeats what is settled");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What an error of Kafka or of its client says about the future.
+//!
+//! One function decides, once, where the error arises; nobody downstream reads error texts. What librdkafka retries by
+//! itself (a new leader, replicas out of sync, a lost connection) does not come here. What nobody foresaw is taken for an
+//! outage: trying again and saying so loses nothing.
+
+use rdkafka::types::RDKafkaErrorCode as Code;
+use walpost_core::failure::{Class, Failure};
+
+/// A record that was not delivered, as far as the reason needs it. Nothing of its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Undelivered<'a> {
+    pub(crate) topic: &'a str,
+    /// Bytes of key and value.
+    pub(crate) size: usize,
+    /// The partition that a column chose for it, if one did.
+    pub(crate) partition: Option<i32>,
+}
+
+/// The class of an error code that a delivery report or a refused record can carry.
+fn class_of(code: Code) -> Class {
+    match code {
+        // The broker looked at the record, or at the batch that it is in, and will never take it. An innocent record may
+        // share the batch; that it was sent alone is for the caller to see to.
+        Code::MessageSizeTooLarge
+        | Code::MessageBatchTooLarge
+        | Code::InvalidMessageSize
+        | Code::InvalidRecord
+        | Code::InvalidTimestamp
+        | Code::InvalidTopic
+        | Code::PolicyViolation
+        | Code::UnsupportedForMessageFormat
+        // The client itself refuses the name of a topic, or a partition that the topic does not have.
+        | Code::InvalidArgument
+        | Code::UnknownPartition => Class::Row,
+
+        Code::UnknownTopic
+        | Code::UnknownTopicOrPartition
+        | Code::UnknownTopicId
+        | Code::TopicAuthorizationFailed => Class::Route,
+
+        Code::PurgeQueue
+        | Code::PurgeInflight
+        // The client was closed with the record in it.
+        | Code::BrokerDestroy
+        | Code::DestroyBroker
+        // Another record of the batch is to blame (KIP-467), or one that was sent before.
+        | Code::InvalidDifferentRecord
+        | Code::GaplessGuarantee
+        | Code::Fatal => Class::Withdrawn,
+
+        Code::ClusterAuthorizationFailed
+        | Code::TransactionalIdAuthorizationFailed
+        | Code::SaslAuthenticationFailed
+        | Code::Authentication
+        | Code::UnsupportedSASLMechanism
+        | Code::IllegalSASLState
+        | Code::SecurityDisabled
+        | Code::SSL
+        | Code::UnsupportedVersion
+        | Code::UnsupportedFeature
+        | Code::UnsupportedCompressionType
+        | Code::InvalidRequiredAcks
+        | Code::InvalidConfig
+        | Code::NotConfigured
+        | Code::NotImplemented => Class::Configuration,
+
+        // Away, overloaded, or out of step with this producer (which a new one cures): NetworkException,
+        // ThrottlingQuotaExceeded, RequestTimedOut, MessageTimedOut, OutOfOrderSequenceNumber, InvalidProducerEpoch,
+        // Unknown, and every code that does not exist yet (the type is open).
+        _ => Class::Sink,
+    }
+}
+
+/// The failure of a record for this error.
+pub(crate) fn failure(code: Code, record: &Undelivered<'_>) -> Failure {
+    let class = match (code, record.partition) {
+        // A topic without any partition is not the row's fault.
+        (Code::UnknownPartition, None) => Class::Route,
+        _ => class_of(code),
+    };
+    Failure::new(class, reason(class, code, record))
+}
+
+fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
+    let Undelivered { topic, size, partition } = *record;
+    let what = format!("topic \"{topic}\": a record of {size} bytes was not delivered: {code}");
+    match (class, code) {
+        (_, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize) => format!(
+            "{what}; let the topic take it with kafka-configs.sh --alter --entity-type topics --entity-name {topic} \
+             --add-config max.message.bytes=<bytes>, and the producer with message.max.bytes"
+        ),
+        (_, Code::InvalidRecord) => {
+            format!(
+                "{what}; a compacted topic, for one, takes no record without a key: look at the topic's cleanup.policy"
+            )
+        }
+        (_, Code::InvalidTimestamp) => format!(
+            "{what}; the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms say how far from the \
+             broker's clock a timestamp may be"
+        ),
+        (Class::Row, Code::UnknownPartition) => {
+            format!("{what}; the topic has no partition {}, which the row asks for", partition.unwrap_or(-1))
+        }
+        (_, Code::TopicAuthorizationFailed) => {
+            format!(
+                "{what}; allow it with kafka-acls.sh --add --allow-principal <principal> --producer --topic {topic}"
+            )
+        }
+        (Class::Route, _) => {
+            format!("{what}; create the topic with kafka-topics.sh --create --topic {topic} --partitions <n>")
+        }
+        (Class::Row, _) => format!("{what}; correct the row, or the rule that made the record of it"),
+        (Class::Withdrawn, _) => format!("{what}; it was taken back and is owed again"),
+        (Class::Configuration, _) => format!("{what}; correct the settings of the sink, or the rights of its user"),
+        (Class::Sink, _) => format!("{what}; it is tried again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: Undelivered<'_> = Undelivered { topic: "orders", size: 42, partition: None };
+
+    #[track_caller]
+    fn all_are(class: Class, codes: &[Code]) {
+        for code in codes {
+            assert_eq!(class_of(*code), class, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_broker_will_never_take_is_the_rows_fault() {
+        use Code::*;
+        all_are(Class::Row, &[MessageSizeTooLarge, MessageBatchTooLarge, InvalidMessageSize, InvalidRecord]);
+        all_are(Class::Row, &[InvalidTimestamp, InvalidTopic, PolicyViolation, UnsupportedForMessageFormat]);
+        all_are(Class::Row, &[InvalidArgument, UnknownPartition]);
+    }
+
+    #[test]
+    fn a_topic_that_is_missing_or_forbidden_is_a_closed_route() {
+        use Code::*;
+        all_are(Class::Route, &[UnknownTopic, UnknownTopicOrPartition, UnknownTopicId, TopicAuthorizationFailed]);
+    }
+
+    #[test]
+    fn what_passes_and_what_nobody_foresaw_is_tried_again() {
+        use Code::*;
+        all_are(Class::Sink, &[Unknown, InvalidMessage, LeaderNotAvailable, NotLeaderForPartition, RequestTimedOut]);
+        all_are(Class::Sink, &[BrokerNotAvailable, NetworkException, NotEnoughReplicas, NotEnoughReplicasAfterAppend]);
+        all_are(Class::Sink, &[KafkaStorageError, ThrottlingQuotaExceeded, MessageTimedOut, OperationTimedOut]);
+        all_are(Class::Sink, &[OutOfOrderSequenceNumber, DuplicateSequenceNumber, InvalidProducerEpoch]);
+        all_are(Class::Sink, &[UnknownProducerId, ProducerFenced, BrokerTransportFailure, AllBrokersDown, Resolve]);
+        all_are(Class::Sink, &[QueueFull, Fail, ResourceNotFound]);
+    }
+
+    #[test]
+    fn what_another_record_or_the_relay_took_with_it_is_withdrawn() {
+        use Code::*;
+        all_are(Class::Withdrawn, &[PurgeQueue, PurgeInflight, Fatal, GaplessGuarantee, InvalidDifferentRecord]);
+        all_are(Class::Withdrawn, &[BrokerDestroy, DestroyBroker]);
+    }
+
+    #[test]
+    fn what_no_waiting_cures_is_the_configurations_fault() {
+        use Code::*;
+        all_are(Class::Configuration, &[ClusterAuthorizationFailed, SaslAuthenticationFailed, Authentication, SSL]);
+        all_are(Class::Configuration, &[UnsupportedSASLMechanism, IllegalSASLState, SecurityDisabled]);
+        all_are(Class::Configuration, &[UnsupportedVersion, UnsupportedFeature, UnsupportedCompressionType]);
+        all_are(Class::Configuration, &[InvalidRequiredAcks, InvalidConfig, NotConfigured, NotImplemented]);
+    }
+
+    #[test]
+    fn a_reason_names_the_topic_the_error_and_the_way_out() {
+        for (code, words) in [
+            (
+                Code::MessageSizeTooLarge,
+                &["42 bytes", "MessageSizeTooLarge", "--add-config max.message.bytes"] as &[&str],
+            ),
+            (Code::UnknownTopicOrPartition, &["UnknownTopicOrPartition", "kafka-topics.sh --create --topic orders"]),
+            (Code::UnknownTopic, &["UnknownTopic", "kafka-topics.sh --create --topic orders"]),
+            (Code::TopicAuthorizationFailed, &["TopicAuthorizationFailed", "kafka-acls.sh --add"]),
+            (Code::InvalidRecord, &["InvalidRecord", "without a key"]),
+            (Code::InvalidTimestamp, &["InvalidTimestamp", "message.timestamp.before.max.ms"]),
+            (Code::InvalidTopic, &["InvalidTopic", "correct the row"]),
+            (Code::ClusterAuthorizationFailed, &["ClusterAuthorizationFailed", "rights"]),
+            (Code::PurgeQueue, &["PurgeQueue", "owed again"]),
+            (Code::NetworkException, &["NetworkException", "tried again"]),
+        ] {
+            let reason = failure(code, &RECORD).reason;
+            assert!(reason.starts_with("topic \"orders\": "), "{reason}");
+            for word in words {
+                assert!(reason.contains(word), "{word:?} in {reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_that_is_not_there_is_named() {
+        let asked = failure(Code::UnknownPartition, &Undelivered { partition: Some(7), ..RECORD });
+        assert_eq!(asked.class, Class::Row);
+        assert!(asked.reason.contains("no partition 7"), "{asked}");
+        assert_eq!(failure(Code::UnknownPartition, &RECORD).class, Class::Route);
+    }
+}

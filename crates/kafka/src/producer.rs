@@ -1,0 +1,340 @@
+//! The sink: records go into librdkafka's queue, and one report comes back for each.
+//!
+//! `ThreadedProducer` rather than `FutureProducer`, whose sends overtake each other when the queue is full. A record's
+//! ticket travels as its opaque pointer, so nothing is allocated for it.
+//!
+//! Order before speed: the client is gapless, so a record that the broker refuses takes with it all that stand behind it,
+//! and after the first failed report nothing more is accepted until [`reset`](walpost_core::port::Sink::reset). What
+//! librdkafka can survive by itself (brokers going away, leaders moving) it retries for ever and in order.
+
+use std::time::Duration;
+
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::time::{Instant, timeout_at};
+use tracing::{debug, warn};
+use walpost_core::failure::{Class, Failure};
+use walpost_core::port::{Delivery, Refusal, Sink, Ticket};
+use walpost_core::record::Record;
+
+use crate::classify::{self, Undelivered};
+use crate::context::Context;
+use crate::inbox::Report;
+use crate::settings::Settings;
+
+/// How long a reset waits for answers to what is on the wire already. Each that comes is a record that is not repeated.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a reset may take altogether.
+const RESET_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long to wait for reports before purging again: a request that the broker answers late goes back into the queue.
+const PURGE_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long closing may take beyond the time that it was given, for the threads of the client to end.
+const LAST_BREATH: Duration = Duration::from_secs(5);
+
+/// A Kafka producer that acknowledges record by record.
+///
+/// Close it with [`close`](Self::close): dropping it gives up what is on its way and blocks for up to a second.
+pub struct Producer {
+    settings: Settings,
+    client: ThreadedProducer<Context>,
+    /// Records that the client accepted and whose reports were not taken out of the inbox yet.
+    outstanding: usize,
+    /// Reports that were taken out of the inbox and not handed over yet.
+    reports: Vec<Report>,
+    /// Whether everything was called back because no broker will have us.
+    is_recalled: bool,
+}
+
+impl std::fmt::Debug for Producer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Producer")
+            .field("settings", &self.settings)
+            .field("outstanding", &self.outstanding)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Producer {
+    /// Makes a producer. It connects by itself, in the background, so a broker that is away is no error here.
+    ///
+    /// # Errors
+    /// librdkafka refuses the settings as a whole, or cannot read a file that they name; the class is `Configuration`.
+    pub fn new(settings: Settings) -> Result<Self, Failure> {
+        let client = connect(&settings)?;
+        Ok(Self { settings, client, outstanding: 0, reports: Vec::new(), is_recalled: false })
+    }
+
+    /// Sends what is still queued, for at most `timeout`, and ends. What was not acknowledged by then comes back as
+    /// withdrawn. Answers every report that was not handed over before.
+    pub async fn close(mut self, timeout: Duration) -> Vec<Delivery> {
+        let flushing = self.client.clone();
+        let deadline = Instant::now() + timeout;
+        let flush = tokio::task::spawn_blocking(move || flushing.flush(timeout));
+        if !matches!(timeout_at(deadline + LAST_BREATH, flush).await, Ok(Ok(Ok(())))) {
+            warn!("not everything could be delivered before the end; what is missing is sent after the next start");
+        }
+        let purged = self.purge(PurgeConfig::default().queue().inflight(), deadline + LAST_BREATH).await;
+        if let Err(failure) = purged {
+            warn!("{failure}");
+        }
+        self.collect_until(deadline + LAST_BREATH).await;
+        let mut deliveries = Vec::new();
+        self.hand_over(&mut deliveries);
+        let client = self.client;
+        let ended = tokio::task::spawn_blocking(move || drop(client));
+        if timeout_at(deadline + 2 * LAST_BREATH, ended).await.is_err() {
+            warn!("the Kafka client does not end; it is left behind");
+        }
+        deliveries
+    }
+
+    /// Takes all reports that have come out of the inbox.
+    fn collect(&mut self) {
+        let count = self.client.client().context().inbox().take(&mut self.reports);
+        self.outstanding = self.outstanding.saturating_sub(count);
+    }
+
+    /// Takes reports until none is outstanding or the deadline passes.
+    async fn collect_until(&mut self, deadline: Instant) {
+        self.collect();
+        while self.outstanding > 0 {
+            let inbox = self.client.client().context().inbox();
+            if timeout_at(deadline, inbox.arrived()).await.is_err() {
+                return;
+            }
+            self.collect();
+        }
+    }
+
+    /// Turns the reports that were taken into deliveries.
+    fn hand_over(&mut self, into: &mut Vec<Delivery>) {
+        let mut cause = None;
+        let client = &self.client;
+        into.extend(self.reports.drain(..).map(|report| {
+            let outcome = report.outcome.map_err(|loss| match loss.code {
+                Code::PurgeQueue | Code::PurgeInflight | Code::Fatal => {
+                    cause.get_or_insert_with(|| Cause::of(client)).failure(loss.code, &loss.record())
+                }
+                code => classify::failure(code, &loss.record()),
+            });
+            Delivery { ticket: Ticket(report.ticket as u64), outcome }
+        }));
+    }
+
+    /// Calls records back from the client. It answers once every thread of the client has given up what it held.
+    async fn purge(&self, what: PurgeConfig, deadline: Instant) -> Result<(), Failure> {
+        let client = self.client.clone();
+        let purge = tokio::task::spawn_blocking(move || client.purge(what));
+        match timeout_at(deadline, purge).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Failure::new(
+                Class::Sink,
+                "the Kafka client does not give back the records that it holds; it is tried again",
+            )),
+        }
+    }
+
+    /// Calls everything back when no broker will have us, for nothing would ever be reported then.
+    fn recall(&mut self) {
+        if !self.is_recalled && self.outstanding > 0 && self.client.client().context().verdict().is_some() {
+            self.is_recalled = true;
+            let client = self.client.clone();
+            tokio::task::spawn_blocking(move || client.purge(PurgeConfig::default().queue().inflight()));
+        }
+    }
+
+    /// Why nothing is accepted now.
+    fn shut_reason(&self, record: &Undelivered<'_>) -> Failure {
+        self.client.client().context().verdict().unwrap_or_else(|| {
+            Failure::new(
+                Class::Withdrawn,
+                format!(
+                    "topic \"{}\": nothing is accepted behind a record that failed; it is owed again",
+                    record.topic
+                ),
+            )
+        })
+    }
+}
+
+impl Sink for Producer {
+    /// Accepts a record. A timestamp of 0 becomes 1 ms, because librdkafka takes 0 for "now", and a repeat has to carry
+    /// the same timestamp; a negative one is the row's fault, as it is for Kafka's Java client.
+    fn publish(&mut self, ticket: Ticket, record: &Record) -> Result<(), Refusal> {
+        let about = undelivered(record);
+        if self.client.client().context().is_shut() {
+            return Err(self.shut_reason(&about).into());
+        }
+        let message = message(ticket, record)?;
+        match self.client.send(message) {
+            Ok(()) => {
+                self.outstanding += 1;
+                Ok(())
+            }
+            Err((KafkaError::MessageProduction(Code::QueueFull), _)) => Err(Refusal::Full),
+            Err((KafkaError::MessageProduction(Code::Fatal), _)) => {
+                Err(Cause::of(&self.client).failure(Code::Fatal, &about).into())
+            }
+            Err((error, _)) => {
+                // The only error without a code is a NUL in the name of the topic.
+                let code = error.rdkafka_error_code().unwrap_or(Code::InvalidTopic);
+                Err(classify::failure(code, &about).into())
+            }
+        }
+    }
+
+    async fn next_deliveries(&mut self, into: &mut Vec<Delivery>) {
+        loop {
+            self.collect();
+            if !self.reports.is_empty() {
+                return self.hand_over(into);
+            }
+            self.recall();
+            self.client.client().context().inbox().arrived().await;
+        }
+    }
+
+    /// Gives everything back and makes a new client from the same settings, in at most 30 s.
+    ///
+    /// What is queued is called back first; what is on the wire gets two seconds to be answered. A request that a broker
+    /// received and did not answer in that time may still be written there: its records are reported as withdrawn and
+    /// appear twice once they are sent again, which at-least-once allows, and their first appearances keep their order.
+    async fn reset(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + RESET_LIMIT;
+        self.purge(PurgeConfig::default().queue(), deadline).await?;
+        self.collect_until(Instant::now() + GRACE).await;
+        while self.outstanding > 0 {
+            self.purge(PurgeConfig::default().queue().inflight(), deadline).await?;
+            self.collect_until(deadline.min(Instant::now() + PURGE_AGAIN)).await;
+            if self.outstanding > 0 && Instant::now() >= deadline {
+                let reason = format!("the Kafka client still holds {} records; it is tried again", self.outstanding);
+                return Err(Failure::new(Class::Sink, reason));
+            }
+        }
+        let settings = self.settings.clone();
+        let fresh = timeout_at(deadline, tokio::task::spawn_blocking(move || connect(&settings))).await;
+        let Ok(Ok(fresh)) = fresh else {
+            return Err(Failure::new(Class::Sink, "the Kafka client cannot be made anew in time; it is tried again"));
+        };
+        let old = std::mem::replace(&mut self.client, fresh?);
+        self.is_recalled = false;
+        tokio::task::spawn_blocking(move || drop(old));
+        debug!("the Kafka client was made anew");
+        Ok(())
+    }
+}
+
+/// Why librdkafka gave records back that nobody asked for.
+enum Cause {
+    /// Another record failed, or the relay called them back.
+    Other,
+    /// No broker will have us.
+    Verdict(Failure),
+    /// The client is in a state that it cannot leave.
+    Fatal(Code),
+}
+
+impl Cause {
+    fn of(client: &ThreadedProducer<Context>) -> Self {
+        if let Some(verdict) = client.client().context().verdict() {
+            return Self::Verdict(verdict);
+        }
+        match client.client().fatal_error() {
+            Some((code, _)) if code != Code::GaplessGuarantee => Self::Fatal(code),
+            _ => Self::Other,
+        }
+    }
+
+    fn failure(&self, code: Code, record: &Undelivered<'_>) -> Failure {
+        match self {
+            Self::Other => classify::failure(code, record),
+            Self::Verdict(failure) => failure.clone(),
+            Self::Fatal(fatal) => classify::failure(*fatal, record),
+        }
+    }
+}
+
+fn connect(settings: &Settings) -> Result<ThreadedProducer<Context>, Failure> {
+    ThreadedProducer::from_config_and_context(&settings.client_config(), Context::default())
+        .map_err(|error| Failure::new(Class::Configuration, refusal_of_settings(&error)))
+}
+
+/// The sentence for settings that librdkafka refuses as a whole. The error's own text may hold a property's value.
+pub(crate) fn refusal_of_settings(error: &KafkaError) -> String {
+    match error {
+        KafkaError::ClientConfig(_, _, name, _) => format!("librdkafka refuses the value of {name}; correct it"),
+        KafkaError::ClientCreation(reason) => format!("librdkafka refuses the settings of the sink: {reason}"),
+        error => format!("the Kafka client cannot be made: {error}"),
+    }
+}
+
+fn undelivered(record: &Record) -> Undelivered<'_> {
+    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    Undelivered { topic: &record.topic, size: length(&record.key) + length(&record.value), partition: record.partition }
+}
+
+/// The record as rdkafka wants it. It borrows key and value; librdkafka copies them once.
+fn message(ticket: Ticket, record: &Record) -> Result<BaseRecord<'_, [u8], [u8], usize>, Failure> {
+    let about = undelivered(record);
+    if !is_legal_topic(&record.topic) {
+        return Err(classify::failure(Code::InvalidTopic, &about));
+    }
+    if record.timestamp_ms < 0 {
+        return Err(classify::failure(Code::InvalidTimestamp, &about));
+    }
+    // On a 32-bit machine tickets could outgrow a pointer; it would take four billion records in one process.
+    let opaque = usize::try_from(ticket.0)
+        .map_err(|_| Failure::new(Class::Configuration, "the numbers of tickets are used up; start walpost again"))?;
+    Ok(BaseRecord {
+        topic: &record.topic,
+        partition: record.partition,
+        payload: record.value.as_deref(),
+        key: record.key.as_deref(),
+        timestamp: Some(record.timestamp_ms.max(1)),
+        headers: headers(record),
+        delivery_opaque: opaque,
+    })
+}
+
+fn headers(record: &Record) -> Option<OwnedHeaders> {
+    if record.headers.is_empty() {
+        return None;
+    }
+    let none = OwnedHeaders::new_with_capacity(record.headers.len());
+    Some(
+        record
+            .headers
+            .iter()
+            .fold(none, |headers, header| headers.insert(Header { key: &header.name, value: header.value.as_deref() })),
+    )
+}
+
+/// Kafka's own rule (`org.apache.kafka.common.internals.Topic.validate`). A name that breaks it would poison the metadata
+/// request that it shares with others.
+pub(crate) fn is_legal_topic(name: &str) -> bool {
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_legal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_name_follows_kafkas_rule() {
+        let longest = "a".repeat(249);
+        for name in ["orders", "a", "A.b_c-9", "...", longest.as_str()] {
+            assert!(is_legal_topic(name), "{name}");
+        }
+        let too_long = "a".repeat(250);
+        for name in ["", ".", "..", "a b", "a/b", "ä", "a\0", too_long.as_str()] {
+            assert!(!is_legal_topic(name), "{name:?}");
+        }
+    }
+}

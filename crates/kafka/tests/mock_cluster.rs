@@ -1,0 +1,491 @@
+//! The producer against librdkafka's own mock cluster, which answers with the errors that it is told to.
+//!
+//! The mock checks no sequence numbers and knows neither TLS nor access rules; what it cannot show is tested against a
+//! real Kafka.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests; a panic is how they fail")]
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Headers as _, Message};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use tokio::time::timeout;
+use walpost_core::failure::Class;
+use walpost_core::lsn::Lsn;
+use walpost_core::port::{Delivery, Refusal, Sink, Ticket};
+use walpost_core::position::{Identity, Timeline};
+use walpost_core::record::{Header, Headers, Record};
+use walpost_kafka::{Limits, Producer, Settings, Severity, check};
+
+type Cluster = MockCluster<'static, DefaultProducerContext>;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LIMITS: Limits = Limits { records: 10_000, bytes: 16 << 20 };
+
+fn cluster(topics: &[&str]) -> Cluster {
+    let cluster = MockCluster::new(1).unwrap();
+    for topic in topics {
+        cluster.create_topic(topic, 1, 1).unwrap();
+    }
+    cluster
+}
+
+fn settings(cluster: &Cluster, more: &[(&str, &str)]) -> Settings {
+    let servers = cluster.bootstrap_servers();
+    let given = more.iter().copied().chain([("bootstrap.servers", servers.as_str())]);
+    Settings::from_properties(given, LIMITS).unwrap()
+}
+
+fn producer(cluster: &Cluster, more: &[(&str, &str)]) -> Producer {
+    Producer::new(settings(cluster, more)).unwrap()
+}
+
+fn record(topic: &str, value: &str) -> Record {
+    Record {
+        identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 },
+        topic: Arc::from(topic),
+        key: Some(Bytes::from_static(b"key")),
+        value: Some(Bytes::copy_from_slice(value.as_bytes())),
+        headers: Headers::new(),
+        timestamp_ms: 1_700_000_000_000,
+        partition: None,
+    }
+}
+
+/// Publishes records whose values are their tickets, waiting where the queue is full.
+async fn publish(producer: &mut Producer, topic: &str, tickets: std::ops::Range<u64>) -> Vec<Delivery> {
+    let mut deliveries = Vec::new();
+    for ticket in tickets {
+        let record = record(topic, &ticket.to_string());
+        while let Err(refusal) = producer.publish(Ticket(ticket), &record) {
+            assert_eq!(refusal, Refusal::Full);
+            timeout(PATIENCE, producer.next_deliveries(&mut deliveries)).await.unwrap();
+        }
+    }
+    deliveries
+}
+
+/// Waits for this many deliveries.
+async fn deliveries(producer: &mut Producer, count: usize) -> Vec<Delivery> {
+    let mut deliveries = Vec::new();
+    while deliveries.len() < count {
+        timeout(PATIENCE, producer.next_deliveries(&mut deliveries)).await.unwrap();
+    }
+    assert_eq!(deliveries.len(), count, "a ticket was reported twice");
+    deliveries
+}
+
+fn delivered(deliveries: &[Delivery]) -> Vec<u64> {
+    deliveries.iter().filter(|delivery| delivery.outcome.is_ok()).map(|delivery| delivery.ticket.0).collect()
+}
+
+fn classes(deliveries: &[Delivery]) -> BTreeMap<u64, Option<Class>> {
+    let all: BTreeMap<_, _> = deliveries
+        .iter()
+        .map(|delivery| (delivery.ticket.0, delivery.outcome.as_ref().err().map(|failure| failure.class)))
+        .collect();
+    assert_eq!(all.len(), deliveries.len(), "a ticket was reported twice");
+    all
+}
+
+/// What a consumer reads from a partition, until `count` records have come.
+fn consume<T>(
+    cluster: &Cluster,
+    topic: &str,
+    count: usize,
+    read: impl Fn(&rdkafka::message::BorrowedMessage<'_>) -> T,
+) -> Vec<T> {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", cluster.bootstrap_servers())
+        .set("group.id", "test")
+        .create()
+        .unwrap();
+    let mut partitions = TopicPartitionList::new();
+    partitions.add_partition_offset(topic, 0, Offset::Beginning).unwrap();
+    consumer.assign(&partitions).unwrap();
+    let mut records = Vec::new();
+    while records.len() < count {
+        let message = consumer.poll(PATIENCE).expect("a record is missing").unwrap();
+        records.push(read(&message));
+    }
+    assert!(consumer.poll(Duration::from_millis(200)).is_none(), "there are more records than were sent");
+    records
+}
+
+fn values(cluster: &Cluster, topic: &str, count: usize) -> Vec<u64> {
+    consume(cluster, topic, count, |message| std::str::from_utf8(message.payload().unwrap()).unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn records_are_delivered_in_order_and_reported_once() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    let mut done = publish(&mut producer, "orders", 0..20_000).await;
+    done.extend(deliveries(&mut producer, 20_000 - done.len()).await);
+    assert_eq!(delivered(&done), (0..20_000).collect::<Vec<_>>());
+    assert!(producer.close(PATIENCE).await.is_empty());
+    assert_eq!(values(&cluster, "orders", 20_000), (0..20_000).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn closing_delivers_what_is_queued() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[("linger.ms", "60000")]);
+    publish(&mut producer, "orders", 0..100).await;
+    let done = producer.close(PATIENCE).await;
+    assert_eq!(delivered(&done), (0..100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn closing_without_a_broker_gives_everything_back_in_time() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    publish(&mut producer, "orders", 0..1).await;
+    deliveries(&mut producer, 1).await;
+    cluster.broker_down(-1).unwrap();
+    publish(&mut producer, "orders", 1..10).await;
+    let done = timeout(Duration::from_secs(20), producer.close(Duration::from_millis(500))).await.unwrap();
+    let expected: BTreeMap<_, _> = (1..10).map(|ticket| (ticket, Some(Class::Withdrawn))).collect();
+    assert_eq!(classes(&done), expected);
+}
+
+#[tokio::test]
+async fn bytes_headers_keys_and_tombstones_arrive_as_they_are() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    let header = |name: &str, value: Option<&'static [u8]>| Header {
+        name: Arc::from(name),
+        value: value.map(Bytes::from_static),
+    };
+    let headers = [
+        header("id", Some(b"1")),
+        header("id", Some(b"2")),
+        header("none", None),
+        header("empty", Some(b"")),
+        header("", Some(b"\0\xff")),
+    ];
+    let plain = record("orders", "x");
+    let sent = [
+        Record {
+            headers: headers.into_iter().collect(),
+            value: Some(Bytes::from_static(b"\0\xff{ ")),
+            ..plain.clone()
+        },
+        Record { value: None, ..plain.clone() },
+        Record { value: Some(Bytes::new()), key: Some(Bytes::new()), ..plain.clone() },
+        Record { key: None, partition: Some(0), timestamp_ms: 0, ..plain },
+    ];
+    for (ticket, record) in (0..).zip(&sent) {
+        producer.publish(Ticket(ticket), record).unwrap();
+    }
+    assert_eq!(delivered(&deliveries(&mut producer, 4).await), [0, 1, 2, 3]);
+
+    let read = consume(&cluster, "orders", 4, |message| Record {
+        identity: sent[0].identity,
+        topic: Arc::from(message.topic()),
+        key: message.key().map(Bytes::copy_from_slice),
+        value: message.payload().map(Bytes::copy_from_slice),
+        headers: message.headers().map_or_else(Headers::new, |headers| {
+            let owned = |header: rdkafka::message::Header<'_, &[u8]>| Header {
+                name: Arc::from(header.key),
+                value: header.value.map(Bytes::copy_from_slice),
+            };
+            headers.iter().map(owned).collect()
+        }),
+        timestamp_ms: message.timestamp().to_millis().unwrap(),
+        partition: None,
+    });
+    for (read, sent) in read.iter().zip(sent) {
+        // librdkafka would take the timestamp 0 for "now".
+        assert_eq!(*read, Record { partition: None, timestamp_ms: sent.timestamp_ms.max(1), ..sent });
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_a_record_and_takes_it_later() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[("queue.buffering.max.messages", "10"), ("linger.ms", "200")]);
+    let record = record("orders", "x");
+    for ticket in 0..10 {
+        producer.publish(Ticket(ticket), &record).unwrap();
+    }
+    assert_eq!(producer.publish(Ticket(10), &record), Err(Refusal::Full));
+    deliveries(&mut producer, 10).await;
+    assert_eq!(producer.publish(Ticket(10), &record), Ok(()));
+    assert_eq!(delivered(&deliveries(&mut producer, 1).await), [10]);
+}
+
+#[tokio::test]
+async fn a_record_that_can_never_be_sent_is_refused_at_once_and_nothing_else_suffers() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[("message.max.bytes", "2000")]);
+    let good = record("orders", "x");
+    let bad = [
+        (Record { value: Some(Bytes::from(vec![b'x'; 2001])), ..good.clone() }, "MessageSizeTooLarge"),
+        (Record { topic: Arc::from("a b"), ..good.clone() }, "InvalidTopic"),
+        (Record { topic: Arc::from("a\0b"), ..good.clone() }, "InvalidTopic"),
+        (Record { topic: Arc::from(""), ..good.clone() }, "InvalidTopic"),
+        (Record { timestamp_ms: -1, ..good.clone() }, "InvalidTimestamp"),
+    ];
+    for (record, name) in &bad {
+        let Err(Refusal::Failed(failure)) = producer.publish(Ticket(1), record) else { panic!("{name} was accepted") };
+        assert_eq!(failure.class, Class::Row, "{failure}");
+        assert!(failure.reason.contains(name), "{failure}");
+    }
+    producer.publish(Ticket(2), &good).unwrap();
+    assert_eq!(delivered(&deliveries(&mut producer, 1).await), [2]);
+}
+
+#[tokio::test]
+async fn a_partition_that_is_not_there_is_the_rows_fault() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    producer.publish(Ticket(1), &Record { partition: Some(7), ..record("orders", "x") }).unwrap();
+    let done = deliveries(&mut producer, 1).await;
+    let failure = done[0].outcome.as_ref().unwrap_err();
+    assert_eq!(failure.class, Class::Row, "{failure}");
+    assert!(failure.reason.contains("no partition 7"), "{failure}");
+}
+
+#[tokio::test]
+async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() {
+    use RDKafkaRespErr::*;
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    for (ticket, (error, class)) in (0..).zip([
+        (RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Class::Row),
+        (RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::Row),
+        (RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::Row),
+        (RD_KAFKA_RESP_ERR_POLICY_VIOLATION, Class::Row),
+        (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::Row),
+        (RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, Class::Row),
+        (RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Class::Route),
+        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Configuration),
+        (RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, Class::Sink),
+        (RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, Class::Sink),
+        (RD_KAFKA_RESP_ERR_UNKNOWN, Class::Sink),
+        (RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, Class::Sink),
+    ]) {
+        cluster.request_errors(RDKafkaApiKey::Produce, &[error]);
+        publish(&mut producer, "orders", ticket..ticket + 1).await;
+        let done = deliveries(&mut producer, 1).await;
+        let failure = done[0].outcome.as_ref().unwrap_err();
+        assert_eq!(failure.class, class, "{failure}");
+        assert!(failure.reason.contains("\"orders\""), "{failure}");
+        timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
+        publish(&mut producer, "orders", ticket..ticket + 1).await;
+        assert_eq!(delivered(&deliveries(&mut producer, 1).await), [ticket], "{error:?}");
+    }
+    assert_eq!(values(&cluster, "orders", 12), (0..12).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn errors_that_pass_are_survived_in_order_without_a_failure() {
+    use RDKafkaRespErr::*;
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    cluster.request_errors(
+        RDKafkaApiKey::Produce,
+        &[
+            RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+            RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+            RD_KAFKA_RESP_ERR__TRANSPORT,
+            RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR,
+            RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+        ],
+    );
+    publish(&mut producer, "orders", 0..100).await;
+    assert_eq!(delivered(&deliveries(&mut producer, 100).await), (0..100).collect::<Vec<_>>());
+    assert_eq!(values(&cluster, "orders", 100), (0..100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn nothing_overtakes_a_record_that_failed_and_a_reset_reports_every_ticket_once() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[("batch.num.messages", "10"), ("max.in.flight", "1")]);
+    publish(&mut producer, "orders", 0..10).await;
+    deliveries(&mut producer, 10).await;
+
+    cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+    let mut done = publish(&mut producer, "orders", 10..100).await;
+    timeout(PATIENCE, producer.next_deliveries(&mut done)).await.unwrap();
+    // The first report has come, so nothing is accepted any more.
+    let refused = producer.publish(Ticket(100), &record("orders", "100"));
+    assert!(matches!(&refused, Err(Refusal::Failed(failure)) if failure.class == Class::Withdrawn), "{refused:?}");
+
+    timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
+    if done.len() < 90 {
+        done.extend(deliveries(&mut producer, 90 - done.len()).await);
+    }
+    let classes = classes(&done);
+    assert_eq!(classes.keys().copied().collect::<Vec<_>>(), (10..100).collect::<Vec<_>>());
+    assert_eq!(classes[&10], Some(Class::Row));
+    assert!(classes.values().all(Option::is_some), "a record overtook the failed one: {classes:?}");
+    assert!(classes.range(20..).all(|(_, class)| *class == Some(Class::Withdrawn)), "{classes:?}");
+
+    publish(&mut producer, "orders", 10..200).await;
+    assert_eq!(delivered(&deliveries(&mut producer, 190).await), (10..200).collect::<Vec<_>>());
+    assert_eq!(values(&cluster, "orders", 200), (0..200).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_reset_in_the_middle_of_an_outage_gives_everything_back() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    publish(&mut producer, "orders", 0..10).await;
+    deliveries(&mut producer, 10).await;
+    cluster.broker_down(-1).unwrap();
+    publish(&mut producer, "orders", 10..500).await;
+    timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
+    let expected: BTreeMap<_, _> = (10..500).map(|ticket| (ticket, Some(Class::Withdrawn))).collect();
+    assert_eq!(classes(&deliveries(&mut producer, 490).await), expected);
+
+    publish(&mut producer, "orders", 10..500).await;
+    cluster.broker_up(-1).unwrap();
+    assert_eq!(delivered(&deliveries(&mut producer, 490).await), (10..500).collect::<Vec<_>>());
+    assert_eq!(values(&cluster, "orders", 500), (0..500).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_reset_with_nothing_out_is_quick_and_harmless() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    for _ in 0..2 {
+        timeout(Duration::from_secs(5), producer.reset()).await.unwrap().unwrap();
+    }
+    publish(&mut producer, "orders", 0..1).await;
+    assert_eq!(delivered(&deliveries(&mut producer, 1).await), [0]);
+}
+
+#[tokio::test]
+async fn an_outage_delays_records_and_keeps_their_order() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    publish(&mut producer, "orders", 0..100).await;
+    cluster.broker_down(-1).unwrap();
+    publish(&mut producer, "orders", 100..200).await;
+    let mut done = Vec::new();
+    // Long enough for several attempts to connect; nothing is given up meanwhile.
+    let outage = tokio::time::sleep(Duration::from_millis(1500));
+    tokio::pin!(outage);
+    loop {
+        tokio::select! {
+            () = &mut outage => break,
+            () = producer.next_deliveries(&mut done) => {}
+        }
+    }
+    assert!(done.len() < 200, "the broker was not away");
+    cluster.broker_up(-1).unwrap();
+    done.extend(deliveries(&mut producer, 200 - done.len()).await);
+    assert_eq!(delivered(&done), (0..200).collect::<Vec<_>>());
+    assert_eq!(values(&cluster, "orders", 200), (0..200).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_missing_topic_is_a_closed_route_until_it_is_there() {
+    let cluster = cluster(&["orders"]);
+    cluster.topic_error("lost", RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART).unwrap();
+    let mut producer = producer(&cluster, &[("topic.metadata.propagation.max.ms", "500")]);
+    publish(&mut producer, "lost", 0..3).await;
+    let done = deliveries(&mut producer, 3).await;
+    for delivery in &done {
+        let failure = delivery.outcome.as_ref().unwrap_err();
+        assert_eq!(failure.class, Class::Route, "{failure}");
+        assert!(failure.reason.contains("kafka-topics.sh --create --topic lost"), "{failure}");
+    }
+    cluster.topic_error("lost", RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).unwrap();
+    timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
+    publish(&mut producer, "lost", 0..3).await;
+    assert_eq!(delivered(&deliveries(&mut producer, 3).await), [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn waiting_for_deliveries_can_be_given_up_at_any_time() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    let mut done = publish(&mut producer, "orders", 0..5000).await;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while done.len() < 5000 {
+        assert!(tokio::time::Instant::now() < deadline);
+        let _ = timeout(Duration::from_micros(50), producer.next_deliveries(&mut done)).await;
+    }
+    assert_eq!(delivered(&done), (0..5000).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn settings_that_make_no_client_are_a_fault_of_the_configuration() {
+    let settings = Settings::from_properties(
+        [("bootstrap.servers", "127.0.0.1:9"), ("security.protocol", "ssl"), ("ssl.ca.location", "/nowhere/ca.pem")],
+        LIMITS,
+    );
+    let failure = Producer::new(settings.unwrap()).unwrap_err();
+    assert_eq!(failure.class, Class::Configuration);
+    assert!(failure.reason.contains("ssl.ca.location"), "{failure}");
+}
+
+/// Answers every connection in a way that no client of TLS accepts.
+fn server_without_tls() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            // The client may be gone already.
+            let _ = connection.read(&mut [0; 16]).and_then(|_| connection.write(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn brokers_that_never_let_us_in_end_the_wait_and_a_check_says_why() {
+    let server = server_without_tls();
+    let given = [("bootstrap.servers", server.as_str()), ("security.protocol", "ssl")];
+    let settings = Settings::from_properties(given, LIMITS).unwrap();
+    let mut producer = Producer::new(settings.clone()).unwrap();
+    publish(&mut producer, "orders", 0..10).await;
+    let done = deliveries(&mut producer, 10).await;
+    let expected: BTreeMap<_, _> = (0..10).map(|ticket| (ticket, Some(Class::Configuration))).collect();
+    assert_eq!(classes(&done), expected);
+    let refused = producer.publish(Ticket(10), &record("orders", "10"));
+    assert!(matches!(&refused, Err(Refusal::Failed(failure)) if failure.class == Class::Configuration), "{refused:?}");
+
+    let findings = check(&settings, &[]).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].sentence.contains("SSL handshake failed"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_check_names_missing_topics_illegal_names_and_single_replicas() {
+    let cluster = cluster(&["orders"]);
+    cluster.topic_error("lost", RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART).unwrap();
+    let topics = ["orders", "lost", "a b"].map(str::to_owned);
+    let findings = check(&settings(&cluster, &[]), &topics).await;
+    let about = |topic: &str, severity| {
+        let subject = format!("topic \"{topic}\"");
+        findings.iter().find(|finding| finding.subject == subject && finding.severity == severity)
+    };
+    assert!(about("orders", Severity::Warning).unwrap().sentence.contains("single replica"), "{findings:?}");
+    assert!(about("orders", Severity::Error).is_none(), "{findings:?}");
+    assert!(about("lost", Severity::Error).unwrap().remedy.contains("--create --topic lost"), "{findings:?}");
+    assert!(about("a b", Severity::Error).unwrap().sentence.contains("no topic can have this name"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_check_says_in_time_that_no_broker_answers() {
+    let settings = Settings::from_properties([("bootstrap.servers", "127.0.0.1:9")], LIMITS).unwrap();
+    let findings = timeout(Duration::from_secs(30), check(&settings, &["orders".to_owned()])).await.unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].severity, Severity::Error);
+    assert!(findings[0].sentence.contains("127.0.0.1:9"), "{findings:?}");
+}

@@ -1,0 +1,213 @@
+//! What an inspection means for a relay: every finding at once, each with its remedy.
+//!
+//! Pure: [`findings`] reads nothing but what [`crate::inspect`] brought. Whether slot and checkpoint allow a start is not judged
+//! here but by `walpost_core::start`.
+
+mod tables;
+
+use std::fmt;
+
+use crate::identifier::{quote_identifier, quote_table};
+use crate::inspect::{Inspection, Publication, Server, Subject};
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// It runs, and something may go wrong one day.
+    Warning,
+    /// It cannot run, or would lose rows.
+    Error,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about, as the configuration or the server names it.
+    pub subject: String,
+    /// What is wrong.
+    pub sentence: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{severity}: {}: {}; {}", self.subject, self.sentence, self.remedy)
+    }
+}
+
+impl Finding {
+    fn new(
+        severity: Severity,
+        subject: impl Into<String>,
+        sentence: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { severity, subject: subject.into(), sentence: sentence.into(), remedy: remedy.into() }
+    }
+
+    fn error(subject: impl Into<String>, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(Severity::Error, subject, sentence, remedy)
+    }
+
+    fn warning(subject: impl Into<String>, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, subject, sentence, remedy)
+    }
+
+    fn note(subject: impl Into<String>, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(Severity::Note, subject, sentence, remedy)
+    }
+}
+
+/// Judges an inspection. The worst come first.
+#[must_use]
+pub fn findings(inspection: &Inspection, subject: &Subject) -> Vec<Finding> {
+    let mut found = Vec::new();
+    server(&inspection.server, &mut found);
+    capacity(inspection, &mut found);
+    role(inspection, &mut found);
+    publications(inspection, subject, &mut found);
+    tables::tables(inspection, &mut found);
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    found
+}
+
+fn server(server: &Server, found: &mut Vec<Finding>) {
+    if server.version < 140_000 {
+        let version = format!("the server is PostgreSQL {}", dotted(server.version));
+        found.push(Finding::error("server version", version, "walpost needs 14 or later: upgrade"));
+    }
+    if server.in_recovery {
+        let sentence = "the server is a standby (pg_is_in_recovery() is true)";
+        found.push(Finding::error("source.url", sentence, "connect to the primary"));
+    }
+    if server.wal_level != "logical" {
+        let sentence = format!("wal_level is {}, so nothing can be decoded", server.wal_level);
+        let remedy = "run ALTER SYSTEM SET wal_level = logical and restart PostgreSQL";
+        found.push(Finding::error("wal_level", sentence, remedy));
+    }
+    if !server.is_direct {
+        let sentence = "a pooler stands in between: start-up options are lost or server processes change";
+        found.push(Finding::error("source.url", sentence, "connect to PostgreSQL's own port"));
+    }
+    if server.max_slot_wal_keep_mb < 0 {
+        let sentence =
+            "max_slot_wal_keep_size is unlimited: while walpost is away, the log grows until the disk is full";
+        let remedy = "set a limit that leaves room for the longest outage, and an alarm on the slot's retained log; beyond it the slot is lost";
+        found.push(Finding::warning("max_slot_wal_keep_size", sentence, remedy));
+    }
+    if !server.fsync {
+        let sentence = "fsync is off: a crash of the machine may take committed rows with it";
+        found.push(Finding::warning("fsync", sentence, "run ALTER SYSTEM SET fsync = on"));
+    }
+    if server.synchronous_commit == "off" {
+        let sentence =
+            "synchronous_commit is off by default: a crash takes the last commits, which were then never published";
+        found.push(Finding::note(
+            "synchronous_commit",
+            sentence,
+            "set it to on for transactions that write the outbox",
+        ));
+    }
+    if server.wal_sender_timeout_ms == 0 {
+        let sentence = "wal_sender_timeout is 0: a dead relay keeps its slot busy until TCP notices";
+        found.push(Finding::note(
+            "wal_sender_timeout",
+            sentence,
+            "nothing has to be done: walpost sets its own for its session",
+        ));
+    }
+}
+
+fn capacity(inspection: &Inspection, found: &mut Vec<Finding>) {
+    let server = &inspection.server;
+    if inspection.slot.is_none() && server.slots >= server.max_slots {
+        let sentence = format!("all {} replication slots are taken", server.max_slots);
+        found.push(Finding::error(
+            "max_replication_slots",
+            sentence,
+            "raise it and restart PostgreSQL, or drop a slot that nobody reads",
+        ));
+    }
+    // Our own walsender may be among them when this runs beside the stream.
+    let is_streaming = inspection.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
+    if !is_streaming && server.senders >= server.max_senders {
+        let sentence = format!("all {} walsenders are taken", server.max_senders);
+        found.push(Finding::error("max_wal_senders", sentence, "raise it and restart PostgreSQL"));
+    }
+}
+
+fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
+    let role = &inspection.role;
+    if !role.may_replicate {
+        let sentence = format!("the role \"{}\" may not replicate", role.name);
+        let remedy = format!(
+            "run ALTER ROLE {} REPLICATION, or on a managed service grant its replication role",
+            quote_identifier(&role.name)
+        );
+        found.push(Finding::error("source.url", sentence, remedy));
+    } else if let Some(error) = &inspection.replication_refused {
+        let remedy = error
+            .remedy()
+            .unwrap_or("connect to PostgreSQL itself, and let the server and the network allow a second connection");
+        found.push(Finding::error("source.url", format!("no replication session can be had: {error}"), remedy));
+    }
+}
+
+fn publications(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
+    for name in &subject.publications {
+        match inspection.publications.iter().find(|publication| publication.name == *name) {
+            Some(publication) => self::publication(publication, found),
+            None => found.push(Finding::error(
+                "source.publication",
+                format!("the publication \"{name}\" does not exist"),
+                "run: walpost init",
+            )),
+        }
+    }
+}
+
+fn publication(publication: &Publication, found: &mut Vec<Finding>) {
+    let subject = format!("publication \"{}\"", publication.name);
+    let name = quote_identifier(&publication.name);
+    if publication.all_tables {
+        let sentence = "it is FOR ALL TABLES: the server sends every table's rows, and updates of tables without a replica identity fail";
+        found.push(Finding::error(&subject, sentence, format!("run DROP PUBLICATION {name}, then walpost init")));
+    }
+    if !publication.inserts {
+        let remedy = format!("run ALTER PUBLICATION {name} SET (publish = 'insert')");
+        found.push(Finding::error(&subject, "it does not publish inserts, so no row would come", remedy));
+    }
+    let more: Vec<&str> =
+        [(publication.updates, "update"), (publication.deletes, "delete"), (publication.truncates, "truncate")]
+            .into_iter()
+            .filter_map(|(is_published, name)| is_published.then_some(name))
+            .collect();
+    if publication.inserts && !more.is_empty() {
+        let sentence =
+            format!("it publishes {} besides insert, which cost the server and are ignored", more.join(", "));
+        let remedy = format!("if nobody else reads it, run ALTER PUBLICATION {name} SET (publish = 'insert')");
+        found.push(Finding::warning(&subject, sentence, remedy));
+    }
+}
+
+/// A version number as people write it.
+fn dotted(version: i32) -> String {
+    if version >= 100_000 {
+        format!("{}.{}", version / 10_000, version % 10_000)
+    } else {
+        format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    }
+}
+
+#[cfg(test)]
+mod tests;

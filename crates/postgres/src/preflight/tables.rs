@@ -1,0 +1,152 @@
+//! Whether each outbox exists, has what its router needs, and is published whole.
+
+use walpost_core::outbox::TableName;
+
+use super::{Finding, quote_identifier, quote_table};
+use crate::identifier::nearest;
+use crate::inspect::{InspectedTable, Inspection, OutboxSubject, Publication, PublishedTable, Table};
+
+pub(super) fn tables(inspection: &Inspection, found: &mut Vec<Finding>) {
+    for inspected in &inspection.tables {
+        match &inspected.found {
+            None => found.push(missing(inspected)),
+            Some(table) => {
+                shape(&inspected.subject, table, found);
+                columns(&inspected.subject, table, found);
+                published(inspection, &inspected.subject, table, found);
+            }
+        }
+    }
+}
+
+fn subject_of(table: &TableName) -> String {
+    format!("outbox {table}")
+}
+
+fn missing(inspected: &InspectedTable) -> Finding {
+    let table = &inspected.subject.table;
+    let hint = inspected
+        .nearest
+        .as_ref()
+        .map(|name| format!("if {name} was meant, correct outbox.table; "))
+        .unwrap_or_default();
+    let remedy = format!("{hint}to create the reference table, run: walpost init --with-outbox");
+    Finding::error(subject_of(table), "the table does not exist", remedy)
+}
+
+fn shape(subject: &OutboxSubject, table: &Table, found: &mut Vec<Finding>) {
+    let name = subject_of(&subject.table);
+    if !matches!(table.kind, 'r' | 'p') {
+        let sentence = "it is a view or foreign table, whose rows never reach the log";
+        found.push(Finding::error(&name, sentence, "name the table that is written to"));
+    }
+    if table.is_unlogged {
+        let remedy = format!("run ALTER TABLE {} SET LOGGED", quote_table(&subject.table));
+        found.push(Finding::error(&name, "it is unlogged or temporary, so its rows never reach the log", remedy));
+    }
+    if let Some(root) = &table.root {
+        let sentence = format!("it is a partition of {root}, under whose name its rows come");
+        found.push(Finding::error(&name, sentence, format!("set outbox.table to \"{root}\"")));
+    }
+}
+
+fn columns(subject: &OutboxSubject, table: &Table, found: &mut Vec<Finding>) {
+    for wanted in &subject.columns {
+        let column = table.columns.iter().find(|column| column.name == *wanted);
+        match column {
+            None => {
+                let known = table.columns.iter().map(|column| column.name.as_str());
+                let hint = nearest(wanted, known)
+                    .map(|name| format!("if \"{name}\" was meant, correct the router's option; "))
+                    .unwrap_or_default();
+                found.push(Finding::error(
+                    subject_of(&subject.table),
+                    format!("it has no column \"{wanted}\", which the router needs"),
+                    format!("{hint}otherwise add the column"),
+                ));
+            }
+            Some(column) if column.is_generated => found.push(Finding::error(
+                subject_of(&subject.table),
+                format!("the column \"{wanted}\" is generated, and generated columns are not published"),
+                "write the value into an ordinary column",
+            )),
+            Some(_) => {}
+        }
+    }
+}
+
+fn published(inspection: &Inspection, subject: &OutboxSubject, table: &Table, found: &mut Vec<Finding>) {
+    let published: Vec<(&Publication, &PublishedTable)> = inspection
+        .publications
+        .iter()
+        .flat_map(|publication| publication.tables.iter().map(move |table| (publication, table)))
+        .filter(|(_, published)| published.name == subject.table)
+        .collect();
+    if published.is_empty() {
+        found.extend(unpublished(inspection, subject, table));
+    }
+    for (publication, table) in published {
+        narrowed(publication, table, inspection.server.version, subject, found);
+    }
+}
+
+/// Nothing to say where no publication exists: that has been said.
+fn unpublished(inspection: &Inspection, subject: &OutboxSubject, table: &Table) -> Option<Finding> {
+    let publication = inspection.publications.first()?;
+    let name = quote_identifier(&publication.name);
+    let is_by_leaf = table.kind == 'p'
+        && inspection.publications.iter().any(|publication| {
+            !publication.via_root && (publication.all_tables || publication.members.contains(&subject.table))
+        });
+    Some(if is_by_leaf {
+        Finding::error(
+            subject_of(&subject.table),
+            "it is partitioned and its publication names the rows by partition, so none would be recognised",
+            format!("run ALTER PUBLICATION {name} SET (publish_via_partition_root = true)"),
+        )
+    } else {
+        Finding::error(
+            subject_of(&subject.table),
+            format!("the publication \"{}\" does not contain it, so no row would come", publication.name),
+            format!("run: walpost init, or ALTER PUBLICATION {name} ADD TABLE {}", quote_table(&subject.table)),
+        )
+    })
+}
+
+fn narrowed(
+    publication: &Publication,
+    table: &PublishedTable,
+    version: i32,
+    subject: &OutboxSubject,
+    found: &mut Vec<Finding>,
+) {
+    let name = subject_of(&subject.table);
+    if let Some(filter) = &table.row_filter {
+        found.push(Finding::warning(
+            &name,
+            format!("the publication \"{}\" has a row filter on it: {filter}", publication.name),
+            "rows that do not pass it are never published; if that is not meant, add the table anew without WHERE",
+        ));
+    }
+    let Some(columns) = &table.columns else { return };
+    let withheld: Vec<&str> = subject
+        .columns
+        .iter()
+        .map(String::as_str)
+        .filter(|wanted| !columns.iter().any(|name| name == wanted))
+        .collect();
+    if !withheld.is_empty() {
+        found.push(Finding::error(
+            &name,
+            format!("the publication \"{}\" has a column list without {}", publication.name, withheld.join(", ")),
+            "add the table anew without a column list, or with these columns in it",
+        ));
+    }
+    if (150_000..150_002).contains(&version) && !columns.is_empty() {
+        found.push(Finding::note(
+            &name,
+            "PostgreSQL 15.0 and 15.1 decode column lists wrongly in some cases",
+            "upgrade to the latest 15, and use no column list until then",
+        ));
+    }
+}

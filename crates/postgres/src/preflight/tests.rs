@@ -1,0 +1,214 @@
+use walpost_core::lsn::Lsn;
+use walpost_core::outbox::TableName;
+use walpost_core::position::{SystemIdentifier, Timeline};
+
+use super::*;
+use crate::error::{Phase, ServerError};
+use crate::identifier::SlotName;
+use crate::inspect::{InspectedTable, OutboxSubject, PublishedTable, Role, Table, TableColumn};
+
+fn outbox() -> TableName {
+    TableName { schema: "public".to_owned(), table: "outbox".to_owned() }
+}
+
+fn subject() -> Subject {
+    let columns = ["id", "payload"].map(str::to_owned).to_vec();
+    Subject {
+        slot: SlotName::new("walpost").unwrap(),
+        publications: vec!["walpost".to_owned()],
+        outboxes: vec![OutboxSubject { table: outbox(), columns }],
+    }
+}
+
+fn column(name: &str) -> TableColumn {
+    TableColumn { name: name.to_owned(), type_name: "text".to_owned(), is_generated: false }
+}
+
+/// A server on which nothing is to be found.
+fn sound() -> Inspection {
+    Inspection {
+        server: Server {
+            version: 150_018,
+            wal_level: "logical".to_owned(),
+            system: SystemIdentifier(1),
+            timeline: Timeline(1),
+            flushed: Lsn::new(1),
+            in_recovery: false,
+            database: "app".to_owned(),
+            max_slots: 10,
+            slots: 1,
+            max_senders: 10,
+            senders: 1,
+            max_slot_wal_keep_mb: 1024,
+            wal_sender_timeout_ms: 60_000,
+            synchronous_commit: "on".to_owned(),
+            fsync: true,
+            is_direct: true,
+        },
+        role: Role { name: "relay".to_owned(), is_superuser: false, may_replicate: true, may_create: false },
+        slot: None,
+        publications: vec![Publication {
+            name: "walpost".to_owned(),
+            all_tables: false,
+            inserts: true,
+            updates: false,
+            deletes: false,
+            truncates: false,
+            via_root: true,
+            members: vec![outbox()],
+            tables: vec![PublishedTable {
+                name: outbox(),
+                columns: Some(vec!["id".to_owned(), "payload".to_owned()]),
+                row_filter: None,
+            }],
+        }],
+        tables: vec![InspectedTable {
+            subject: subject().outboxes.remove(0),
+            found: Some(Table {
+                kind: 'r',
+                is_unlogged: false,
+                root: None,
+                is_owned: false,
+                columns: vec![column("id"), column("payload")],
+            }),
+            nearest: None,
+        }],
+        replication_refused: None,
+    }
+}
+
+fn table(inspection: &mut Inspection) -> &mut Table {
+    inspection.tables[0].found.as_mut().unwrap()
+}
+
+#[test]
+fn a_sound_server_has_no_findings() {
+    assert_eq!(findings(&sound(), &subject()), []);
+}
+
+#[test]
+fn each_fault_is_found_and_its_remedy_named() {
+    use Severity::{Error, Note, Warning};
+    type Change = fn(&mut Inspection);
+    let cases: &[(Change, Severity, &str, &str)] = &[
+        (|i| i.server.version = 130_011, Error, "PostgreSQL 13.11", "14 or later"),
+        (|i| i.server.version = 90_624, Error, "PostgreSQL 9.6.24", "14 or later"),
+        (|i| i.server.in_recovery = true, Error, "standby", "primary"),
+        (
+            |i| i.server.wal_level = "replica".into(),
+            Error,
+            "wal_level is replica",
+            "ALTER SYSTEM SET wal_level = logical",
+        ),
+        (|i| i.server.is_direct = false, Error, "pooler", "PostgreSQL's own port"),
+        (|i| i.server.max_slot_wal_keep_mb = -1, Warning, "unlimited", "limit"),
+        (|i| i.server.fsync = false, Warning, "fsync is off", "fsync = on"),
+        (|i| i.server.synchronous_commit = "off".into(), Note, "synchronous_commit", "on"),
+        (|i| i.server.wal_sender_timeout_ms = 0, Note, "wal_sender_timeout is 0", "nothing"),
+        (|i| i.server.slots = 10, Error, "all 10 replication slots", "raise"),
+        (|i| i.server.senders = 10, Error, "all 10 walsenders", "raise"),
+        (|i| i.role.may_replicate = false, Error, "\"relay\" may not replicate", "ALTER ROLE \"relay\" REPLICATION"),
+        (|i| i.publications.clear(), Error, "publication \"walpost\" does not exist", "walpost init"),
+        (|i| i.publications[0].all_tables = true, Error, "FOR ALL TABLES", "DROP PUBLICATION \"walpost\""),
+        (|i| i.publications[0].inserts = false, Error, "does not publish inserts", "publish = 'insert'"),
+        (|i| i.publications[0].updates = true, Warning, "publishes update besides", "publish = 'insert'"),
+        (|i| i.publications[0].tables.clear(), Error, "does not contain it", "ADD TABLE \"public\".\"outbox\""),
+        (
+            |i| i.publications[0].tables[0].row_filter = Some("(id > 1)".into()),
+            Warning,
+            "row filter on it: (id > 1)",
+            "without WHERE",
+        ),
+        (
+            |i| i.publications[0].tables[0].columns = Some(vec!["id".into()]),
+            Error,
+            "column list without payload",
+            "without a column list",
+        ),
+        (|i| i.server.version = 150_001, Note, "15.0 and 15.1", "upgrade"),
+        (|i| table(i).kind = 'v', Error, "view or foreign table", "written to"),
+        (|i| table(i).is_unlogged = true, Error, "unlogged", "SET LOGGED"),
+        (
+            |i| table(i).root = Some(TableName { schema: "public".into(), table: "events".into() }),
+            Error,
+            "partition of public.events",
+            "public.events",
+        ),
+        (|i| table(i).columns[1].name = "payloads".into(), Error, "no column \"payload\"", "if \"payloads\" was meant"),
+        (|i| table(i).columns[1].is_generated = true, Error, "is generated", "ordinary column"),
+    ];
+    for (change, severity, sentence, remedy) in cases {
+        let mut inspection = sound();
+        change(&mut inspection);
+        let found = findings(&inspection, &subject());
+        let [finding] = found.as_slice() else { panic!("{sentence}: {found:?}") };
+        assert_eq!(finding.severity, *severity, "{finding}");
+        assert!(finding.sentence.contains(sentence), "{finding}");
+        assert!(finding.remedy.contains(remedy), "{finding}");
+    }
+}
+
+#[test]
+fn a_partitioned_outbox_must_be_published_by_its_root() {
+    let mut inspection = sound();
+    table(&mut inspection).kind = 'p';
+    inspection.publications[0].via_root = false;
+    inspection.publications[0].tables[0].name.table = "outbox_2026".to_owned();
+    let found = findings(&inspection, &subject());
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert!(finding.remedy.contains("publish_via_partition_root = true"), "{finding}");
+}
+
+#[test]
+fn a_table_that_is_missing_is_named_with_the_nearest_that_is_not() {
+    let mut inspection = sound();
+    inspection.tables[0].found = None;
+    inspection.tables[0].nearest = Some("public.outbox2".to_owned());
+    let found = findings(&inspection, &subject());
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert!(finding.remedy.contains("public.outbox2") && finding.remedy.contains("--with-outbox"), "{finding}");
+}
+
+#[test]
+fn a_refused_replication_session_brings_its_own_remedy() {
+    let mut inspection = sound();
+    let error = ServerError {
+        sqlstate: Some("28000".to_owned()),
+        message: "no pg_hba.conf entry".to_owned(),
+        detail: None,
+        hint: None,
+    };
+    inspection.replication_refused = Some(crate::Error::Server { phase: Phase::Connecting, error });
+    let found = findings(&inspection, &subject());
+    assert!(found[0].remedy.contains("pg_hba.conf"), "{}", found[0]);
+}
+
+#[test]
+fn all_findings_come_at_once_and_the_worst_first() {
+    let mut inspection = sound();
+    inspection.server.synchronous_commit = "off".to_owned();
+    inspection.server.max_slot_wal_keep_mb = -1;
+    inspection.server.wal_level = "minimal".to_owned();
+    inspection.publications.clear();
+    let severities: Vec<_> = findings(&inspection, &subject()).iter().map(|finding| finding.severity).collect();
+    assert_eq!(severities, [Severity::Error, Severity::Error, Severity::Warning, Severity::Note]);
+}
+
+#[test]
+fn a_full_server_is_no_fault_for_the_slot_and_walsender_that_are_ours() {
+    let mut inspection = sound();
+    inspection.server.slots = 10;
+    inspection.server.senders = 10;
+    inspection.slot = Some(walpost_core::start::SlotState {
+        name: "walpost".to_owned(),
+        kind: walpost_core::start::SlotKind::Logical,
+        temporary: false,
+        plugin: None,
+        database: None,
+        active_pid: Some(1),
+        restart: None,
+        confirmed: None,
+        lost: None,
+    });
+    assert_eq!(findings(&inspection, &subject()), []);
+}

@@ -1,0 +1,218 @@
+//! `walpost init`: what a relay needs in the source database, planned as SQL with reasons, shown, and then applied.
+//!
+//! Idempotent: what is there and fits is left alone. Nothing is narrowed, and nothing of somebody else's is changed: where a
+//! publication publishes more than is wanted, the statement that would change it is shown and not run.
+//!
+//! The order matters. A slot made before its publication would decode a past in which the publication does not exist, so
+//! publication and tables are committed first, then the slot is made, then the first checkpoint.
+
+mod plan;
+
+use std::time::Duration;
+
+use walpost_core::outbox::TableName;
+use walpost_core::position::Checkpoint;
+use walpost_core::start::SlotState;
+
+use crate::error::{Error, Phase};
+use crate::identifier::SlotName;
+use crate::inspect::{self, InspectedTable, OutboxSubject, Publication};
+use crate::sql::Session;
+
+pub use plan::plan;
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupSettings {
+    /// The slot.
+    pub slot: SlotName,
+    /// The publications; the first is the one that is created, or given the tables that none of them has.
+    pub publications: Vec<String>,
+    /// The outboxes.
+    pub outboxes: Vec<TableName>,
+    /// Create outboxes that do not exist as the reference table.
+    pub with_outbox: bool,
+    /// Keep the checkpoint in the source database.
+    pub with_checkpoint_table: bool,
+    /// Make the slot one that PostgreSQL 17 and later carries over to standbys.
+    pub failover: bool,
+}
+
+/// What is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// `server_version_num`.
+    pub version: i32,
+    /// Those of the publications that exist.
+    pub publications: Vec<Publication>,
+    /// The outboxes, in the order of the settings.
+    pub tables: Vec<InspectedTable>,
+    /// Whether `walpost.checkpoint` exists.
+    pub has_checkpoint_table: bool,
+    /// The slot, if there is one of the name.
+    pub slot: Option<SlotState>,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// Tables and publications: all in one transaction.
+    Schema,
+    /// The slot: by itself, after the rest is committed.
+    Slot,
+}
+
+/// One statement of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// When it runs.
+    pub kind: StepKind,
+    /// The SQL, as it is shown and run.
+    pub sql: String,
+    /// What it is for.
+    pub reason: String,
+}
+
+/// A difference that is shown and left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs.
+    pub sentence: String,
+    /// The statement that would level it, where one would.
+    pub sql: Option<String>,
+}
+
+/// What has to be done, what is left alone, and what stands in the way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order in which they run.
+    pub steps: Vec<Step>,
+    /// Shown, not applied.
+    pub differences: Vec<Difference>,
+    /// Sentences with their remedies; with any of them, nothing is applied.
+    pub obstacles: Vec<String>,
+}
+
+/// How many rows stand in an outbox from before the slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpublished {
+    /// Which outbox.
+    pub table: TableName,
+    /// How many; `None` where the role may not read the table.
+    pub rows: Option<i64>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The slot, as it now is.
+    pub slot: SlotState,
+    /// Whether it was made now.
+    pub slot_is_new: bool,
+    /// Rows that were committed before a new slot and are therefore not published. Empty where the slot was there.
+    pub unpublished: Vec<Unpublished>,
+}
+
+impl std::fmt::Display for Unpublished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rows {
+            Some(1) => write!(f, "1 row that stands in {} from before the slot is not published", self.table),
+            Some(rows) => write!(f, "{rows} rows that stand in {} from before the slot are not published", self.table),
+            None => write!(
+                f,
+                "rows that stand in {} from before the slot are not published; they could not be counted without SELECT on it",
+                self.table
+            ),
+        }
+    }
+}
+
+impl std::fmt::Display for Plan {
+    /// As a script of SQL, whose comments say why, and what is left to the reader.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for Step { sql, reason, .. } in &self.steps {
+            writeln!(f, "-- {reason}\n{};\n", sql.trim_end().trim_end_matches(';'))?;
+        }
+        if self.is_empty() {
+            writeln!(f, "-- everything is there already")?;
+        }
+        for Difference { sentence, sql } in &self.differences {
+            writeln!(f, "-- note: {sentence}")?;
+            if let Some(sql) = sql {
+                writeln!(f, "-- not run; to change it: {sql};")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads what [`plan`] needs.
+///
+/// # Errors
+/// The session has ended.
+pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts, Error> {
+    let mut tables = Vec::new();
+    for table in &settings.outboxes {
+        let subject = OutboxSubject { table: table.clone(), columns: Vec::new() };
+        tables.push(inspect::inspect_table(session, &subject).await?);
+    }
+    Ok(Facts {
+        version: inspect::read_server(session).await?.0.version,
+        publications: inspect::publications(session, &settings.publications).await?,
+        tables,
+        has_checkpoint_table: has_checkpoint_table(session).await?,
+        slot: inspect::slot_state(session, &settings.slot).await?,
+    })
+}
+
+async fn has_checkpoint_table(session: &Session) -> Result<bool, Error> {
+    let row = session.client().query_one("SELECT to_regclass('walpost.checkpoint') IS NOT NULL", &[]).await;
+    row.and_then(|row| row.try_get(0)).map_err(|error| Error::from_sql(error, Phase::Query))
+}
+
+/// How long the slot may take to be made: the server waits for every transaction that is running.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Applies a plan. A plan with obstacles is applied by nobody: the caller shows them and ends.
+///
+/// # Errors
+/// A statement was refused. The tables and publications are then all as before, or all done and the slot is missing; in
+/// either case `init` can be run again.
+pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings) -> Result<Applied, Error> {
+    let refused = |error| Error::from_sql(error, Phase::Query);
+    let transaction = session.client_mut().transaction().await.map_err(refused)?;
+    for step in plan.steps.iter().filter(|step| step.kind == StepKind::Schema) {
+        transaction.batch_execute(&step.sql).await.map_err(refused)?;
+    }
+    transaction.commit().await.map_err(refused)?;
+
+    let mut unpublished = Vec::new();
+    let slot_step = plan.steps.iter().find(|step| step.kind == StepKind::Slot);
+    if let Some(step) = slot_step {
+        for table in &settings.outboxes {
+            let rows = inspect::count_rows(session, table).await.ok();
+            if rows != Some(0) {
+                unpublished.push(Unpublished { table: table.clone(), rows });
+            }
+        }
+        create_slot(session, step).await?;
+    }
+    let slot = inspect::slot_state(session, &settings.slot).await?;
+    let slot =
+        slot.ok_or_else(|| Error::Unexpected { what: "the slot that was just made", value: "absent".to_owned() })?;
+    Ok(Applied { slot, slot_is_new: slot_step.is_some(), unpublished })
+}
+
+async fn create_slot(session: &Session, step: &Step) -> Result<(), Error> {
+    let timeout = |timeout: Duration| format!("SET statement_timeout = {}", timeout.as_millis());
+    session.execute_batch(&timeout(SLOT_TIMEOUT)).await?;
+    let outcome = session.execute_batch(&step.sql).await;
+    session.execute_batch(&timeout(session.statement_timeout())).await?;
+    outcome
+}
+
+/// Whether a checkpoint may be written for the slot that [`apply`] left: only where there is none yet.
+#[must_use]
+pub fn needs_first_checkpoint(checkpoint: Option<&Checkpoint>) -> bool {
+    checkpoint.is_none()
+}

@@ -1,0 +1,188 @@
+//! From what is wanted and what is there to what has to be done. Pure.
+
+use walpost_core::outbox::TableName;
+use walpost_core::position::Checkpoint;
+use walpost_core::start::SlotKind;
+
+use super::{Difference, Facts, Plan, SetupSettings, Step, StepKind};
+use crate::identifier::{quote_identifier, quote_literal, quote_table};
+use crate::inspect::Publication;
+
+const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
+const OUTBOX_TABLE: &str = include_str!("../../../../migrations/0002_outbox.sql");
+/// The name that the reference table has in its migration.
+const OUTBOX_NAME: &str = "\"public\".\"outbox\"";
+
+/// Plans what is missing. `checkpoint` is what the relay's store holds, if anything.
+#[must_use]
+pub fn plan(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>) -> Plan {
+    let mut plan = Plan::default();
+    outboxes(settings, facts, &mut plan);
+    publications(settings, facts, &mut plan);
+    checkpoint_table(settings, facts, &mut plan);
+    slot(settings, facts, checkpoint, &mut plan);
+    plan
+}
+
+impl Plan {
+    /// Whether everything is there already.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.obstacles.is_empty()
+    }
+
+    fn schema(&mut self, sql: String, reason: impl Into<String>) {
+        self.steps.push(Step { kind: StepKind::Schema, sql, reason: reason.into() });
+    }
+
+    fn difference(&mut self, sentence: String, sql: Option<String>) {
+        self.differences.push(Difference { sentence, sql });
+    }
+}
+
+fn outboxes(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    for inspected in facts.tables.iter().filter(|inspected| inspected.found.is_none()) {
+        let table = &inspected.subject.table;
+        if settings.with_outbox {
+            plan.schema(
+                OUTBOX_TABLE.replace(OUTBOX_NAME, &quote_table(table)),
+                format!("the reference outbox table {table}"),
+            );
+        } else {
+            let hint = inspected.nearest.as_ref().map(|name| format!(" (there is {name})")).unwrap_or_default();
+            plan.obstacles.push(format!(
+                "the outbox table {table} does not exist{hint}; correct outbox.table, or run: walpost init --with-outbox"
+            ));
+        }
+    }
+}
+
+fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    for publication in &facts.publications {
+        judge(publication, settings, facts, plan);
+    }
+    let missing: Vec<&TableName> =
+        settings.outboxes.iter().filter(|table| !facts.publications.iter().any(|found| found.has(table))).collect();
+    for (index, name) in settings.publications.iter().enumerate() {
+        let tables = if index == 0 { missing.as_slice() } else { &[] };
+        match facts.publications.iter().find(|publication| publication.name == *name) {
+            None => create_publication(name, tables, plan),
+            Some(publication) if !publication.all_tables && !tables.is_empty() => add_tables(name, tables, plan),
+            Some(_) => {}
+        }
+    }
+}
+
+impl Publication {
+    /// Whether the table was added by name, or comes by its schema.
+    fn has(&self, table: &TableName) -> bool {
+        self.all_tables || self.members.contains(table) || self.tables.iter().any(|published| published.name == *table)
+    }
+}
+
+fn create_publication(name: &str, tables: &[&TableName], plan: &mut Plan) {
+    let tables = if tables.is_empty() { String::new() } else { format!(" FOR TABLE {}", list(tables)) };
+    plan.schema(
+        format!(
+            "CREATE PUBLICATION {}{tables} WITH (publish = 'insert', publish_via_partition_root = true)",
+            quote_identifier(name)
+        ),
+        "the inserts into the outboxes and nothing else; of partitioned ones under the root's name",
+    );
+}
+
+fn add_tables(name: &str, tables: &[&TableName], plan: &mut Plan) {
+    plan.schema(
+        format!("ALTER PUBLICATION {} ADD TABLE {}", quote_identifier(name), list(tables)),
+        "outboxes that were added to the configuration; rows committed before this are not published",
+    );
+}
+
+fn list(tables: &[&TableName]) -> String {
+    tables.iter().map(|table| quote_table(table)).collect::<Vec<_>>().join(", ")
+}
+
+/// What of an existing publication is not as `init` would have made it.
+fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    let Publication { name, .. } = publication;
+    let quoted = quote_identifier(name);
+    if publication.all_tables {
+        plan.obstacles.push(format!(
+            "the publication \"{name}\" is FOR ALL TABLES; name another in source.publication, or run DROP PUBLICATION {quoted} and walpost init again"
+        ));
+        return;
+    }
+    if !publication.inserts {
+        plan.obstacles.push(format!(
+            "the publication \"{name}\" does not publish inserts; run ALTER PUBLICATION {quoted} SET (publish = 'insert')"
+        ));
+    } else if publication.updates || publication.deletes || publication.truncates {
+        plan.difference(
+            format!("the publication \"{name}\" publishes more than inserts, which costs the server and is ignored"),
+            Some(format!("ALTER PUBLICATION {quoted} SET (publish = 'insert')")),
+        );
+    }
+    let is_partitioned = |table: &TableName| {
+        facts.tables.iter().any(|inspected| {
+            inspected.subject.table == *table && inspected.found.as_ref().is_some_and(|found| found.kind == 'p')
+        })
+    };
+    if !publication.via_root && settings.outboxes.iter().any(is_partitioned) {
+        plan.difference(
+            format!("the publication \"{name}\" names rows by partition, and an outbox is partitioned: its rows would not be recognised"),
+            Some(format!("ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)")),
+        );
+    }
+    let strangers: Vec<&TableName> =
+        publication.members.iter().filter(|member| !settings.outboxes.contains(member)).collect();
+    if !strangers.is_empty() {
+        plan.difference(
+            format!("the publication \"{name}\" has tables that are no outbox; their rows are sent and ignored"),
+            Some(format!("ALTER PUBLICATION {quoted} DROP TABLE {}", list(&strangers))),
+        );
+    }
+}
+
+fn checkpoint_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    if settings.with_checkpoint_table && !facts.has_checkpoint_table {
+        plan.schema(CHECKPOINT_TABLE.to_owned(), "where the relay keeps how far it got");
+    }
+}
+
+fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>, plan: &mut Plan) {
+    let name = &settings.slot;
+    match &facts.slot {
+        None => {
+            if let Some(checkpoint) = checkpoint {
+                plan.obstacles.push(format!(
+                    "the checkpoint stands at {} and the slot \"{name}\" does not exist: rows since then may be missing; to accept that, run: walpost checkpoint forget, then walpost init",
+                    checkpoint.position
+                ));
+                return;
+            }
+            let failover = settings.failover && facts.version >= 170_000;
+            let arguments = if failover { ", false, false, true" } else { "" };
+            plan.steps.push(Step {
+                kind: StepKind::Slot,
+                sql: format!(
+                    "SELECT pg_create_logical_replication_slot({}, 'pgoutput'{arguments})",
+                    quote_literal(name.as_str()).trim_start()
+                ),
+                reason: "keeps the log from now on; the server waits for the transactions that are running".to_owned(),
+            });
+        }
+        Some(slot) => {
+            let is_ours =
+                slot.kind == SlotKind::Logical && !slot.temporary && slot.plugin.as_deref() == Some("pgoutput");
+            if !is_ours || slot.lost.is_some() {
+                plan.obstacles.push(format!(
+                    "the slot \"{name}\" exists and cannot be read by walpost{}; name another in source.slot, or run: SELECT pg_drop_replication_slot('{name}')",
+                    slot.lost.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default()
+                ));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

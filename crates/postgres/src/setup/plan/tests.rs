@@ -1,0 +1,210 @@
+use walpost_core::lsn::Lsn;
+use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
+use walpost_core::start::SlotState;
+
+use super::*;
+use crate::identifier::SlotName;
+use crate::inspect::{InspectedTable, OutboxSubject, Table};
+
+fn table(name: &str) -> TableName {
+    TableName { schema: "public".to_owned(), table: name.to_owned() }
+}
+
+fn settings() -> SetupSettings {
+    SetupSettings {
+        slot: SlotName::new("walpost").unwrap(),
+        publications: vec!["Wal.Post".to_owned()],
+        outboxes: vec![table("Order.Outbox"), table("outbox")],
+        with_outbox: false,
+        with_checkpoint_table: true,
+        failover: false,
+    }
+}
+
+fn inspected(table: TableName, kind: Option<char>) -> InspectedTable {
+    let found = kind.map(|kind| Table { kind, is_unlogged: false, root: None, is_owned: true, columns: Vec::new() });
+    InspectedTable { subject: OutboxSubject { table, columns: Vec::new() }, found, nearest: None }
+}
+
+fn nothing_but_tables() -> Facts {
+    Facts {
+        version: 150_018,
+        publications: Vec::new(),
+        tables: settings().outboxes.into_iter().map(|table| inspected(table, Some('r'))).collect(),
+        has_checkpoint_table: false,
+        slot: None,
+    }
+}
+
+fn publication(members: Vec<TableName>) -> Publication {
+    Publication {
+        name: "Wal.Post".to_owned(),
+        all_tables: false,
+        inserts: true,
+        updates: false,
+        deletes: false,
+        truncates: false,
+        via_root: true,
+        members,
+        tables: Vec::new(),
+    }
+}
+
+fn slot() -> SlotState {
+    SlotState {
+        name: "walpost".to_owned(),
+        kind: SlotKind::Logical,
+        temporary: false,
+        plugin: Some("pgoutput".to_owned()),
+        database: Some("app".to_owned()),
+        active_pid: None,
+        restart: Some(Lsn::new(1)),
+        confirmed: Some(Lsn::new(2)),
+        lost: None,
+    }
+}
+
+fn everything() -> Facts {
+    Facts {
+        publications: vec![publication(settings().outboxes)],
+        has_checkpoint_table: true,
+        slot: Some(slot()),
+        ..nothing_but_tables()
+    }
+}
+
+fn checkpoint() -> Checkpoint {
+    Checkpoint {
+        relay: "relay".to_owned(),
+        system: SystemIdentifier(1),
+        timeline: Timeline(1),
+        database: "app".to_owned(),
+        slot: "walpost".to_owned(),
+        position: Lsn::new(0xAB),
+        commit_time: None,
+        epoch: Epoch(1),
+    }
+}
+
+fn statements(plan: &Plan) -> Vec<&str> {
+    plan.steps.iter().map(|step| step.sql.as_str()).collect()
+}
+
+#[test]
+fn a_fresh_database_gets_publication_then_table_then_slot() {
+    let plan = plan(&settings(), &nothing_but_tables(), None);
+    assert_eq!(
+        statements(&plan),
+        [
+            "CREATE PUBLICATION \"Wal.Post\" FOR TABLE \"public\".\"Order.Outbox\", \"public\".\"outbox\" \
+             WITH (publish = 'insert', publish_via_partition_root = true)",
+            CHECKPOINT_TABLE,
+            "SELECT pg_create_logical_replication_slot('walpost', 'pgoutput')",
+        ]
+    );
+    assert_eq!((plan.obstacles.len(), plan.differences.len()), (0, 0));
+}
+
+#[test]
+fn what_is_there_is_left_alone() {
+    for checkpoint in [None, Some(&checkpoint())] {
+        let plan = plan(&settings(), &everything(), checkpoint);
+        assert!(plan.is_empty() && plan.differences.is_empty(), "{plan:?}");
+    }
+}
+
+#[test]
+fn an_outbox_that_was_added_is_added_to_the_publication() {
+    let facts = Facts { publications: vec![publication(vec![table("outbox")])], ..everything() };
+    assert_eq!(
+        statements(&plan(&settings(), &facts, None)),
+        ["ALTER PUBLICATION \"Wal.Post\" ADD TABLE \"public\".\"Order.Outbox\""]
+    );
+}
+
+#[test]
+fn a_missing_outbox_is_an_obstacle_unless_it_is_to_be_created_and_then_it_comes_first() {
+    let tables = vec![inspected(table("Order.Outbox"), None), inspected(table("outbox"), Some('r'))];
+    let facts = Facts { tables, ..nothing_but_tables() };
+    let refused = plan(&settings(), &facts, None);
+    assert!(refused.obstacles[0].contains("--with-outbox"), "{refused:?}");
+    let created = plan(&SetupSettings { with_outbox: true, ..settings() }, &facts, None);
+    assert!(created.obstacles.is_empty());
+    assert!(created.steps[0].sql.contains("CREATE TABLE IF NOT EXISTS \"public\".\"Order.Outbox\" ("));
+    assert!(created.steps[1].sql.starts_with("CREATE PUBLICATION"));
+}
+
+#[test]
+fn a_publication_for_all_tables_or_without_inserts_is_refused() {
+    let all = Publication { all_tables: true, ..publication(Vec::new()) };
+    let without = Publication { inserts: false, ..publication(settings().outboxes) };
+    for (publication, part) in [(all, "FOR ALL TABLES"), (without, "does not publish inserts")] {
+        let facts = Facts { publications: vec![publication], ..everything() };
+        let plan = plan(&settings(), &facts, None);
+        assert!(plan.obstacles[0].contains(part) && plan.steps.is_empty(), "{plan:?}");
+    }
+}
+
+#[test]
+fn what_a_publication_has_too_much_is_shown_and_never_taken_away() {
+    let mut members = settings().outboxes;
+    members.push(table("customers"));
+    let wide = Publication { updates: true, via_root: false, ..publication(members) };
+    let mut facts = Facts { publications: vec![wide], ..everything() };
+    facts.tables[1] = inspected(table("outbox"), Some('p'));
+    let plan = plan(&settings(), &facts, None);
+    let shown: Vec<_> = plan.differences.iter().filter_map(|difference| difference.sql.as_deref()).collect();
+    assert_eq!(
+        shown,
+        [
+            "ALTER PUBLICATION \"Wal.Post\" SET (publish = 'insert')",
+            "ALTER PUBLICATION \"Wal.Post\" SET (publish_via_partition_root = true)",
+            "ALTER PUBLICATION \"Wal.Post\" DROP TABLE \"public\".\"customers\"",
+        ]
+    );
+    assert!(plan.is_empty(), "nothing of it is applied");
+}
+
+#[test]
+fn a_missing_slot_is_not_made_anew_behind_a_checkpoint() {
+    let facts = Facts { slot: None, ..everything() };
+    let plan = plan(&settings(), &facts, Some(&checkpoint()));
+    assert!(plan.steps.is_empty());
+    assert!(plan.obstacles[0].contains("0/AB") && plan.obstacles[0].contains("walpost checkpoint forget"), "{plan:?}");
+}
+
+#[test]
+fn a_slot_that_cannot_be_read_is_an_obstacle() {
+    for odd in [
+        SlotState { kind: SlotKind::Physical, plugin: None, ..slot() },
+        SlotState { temporary: true, ..slot() },
+        SlotState { plugin: Some("wal2json".to_owned()), ..slot() },
+        SlotState { lost: Some("wal_removed".to_owned()), ..slot() },
+    ] {
+        let facts = Facts { slot: Some(odd), ..everything() };
+        let plan = plan(&settings(), &facts, None);
+        assert!(plan.obstacles[0].contains("pg_drop_replication_slot('walpost')"), "{plan:?}");
+    }
+}
+
+#[test]
+fn a_failover_slot_is_asked_for_only_where_the_server_knows_it() {
+    let settings = SetupSettings { failover: true, ..settings() };
+    for (version, expected) in [(160_011, "'pgoutput')"), (170_007, "'pgoutput', false, false, true)")] {
+        let plan = plan(&settings, &Facts { version, ..nothing_but_tables() }, None);
+        assert!(plan.steps.last().unwrap().sql.ends_with(expected), "{plan:?}");
+    }
+}
+
+#[test]
+fn several_publications_share_the_outboxes_and_the_first_takes_what_none_has() {
+    let mut settings = settings();
+    settings.publications = vec!["a".to_owned(), "b".to_owned()];
+    let b = Publication { name: "b".to_owned(), ..publication(vec![table("outbox")]) };
+    let facts = Facts { publications: vec![b], ..everything() };
+    assert_eq!(
+        statements(&plan(&settings, &facts, None)),
+        ["CREATE PUBLICATION \"a\" FOR TABLE \"public\".\"Order.Outbox\" \
+          WITH (publish = 'insert', publish_via_partition_root = true)"]
+    );
+}

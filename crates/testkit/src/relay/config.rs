@@ -1,0 +1,116 @@
+//! Configuration files for the relay, by their published form.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A configuration to be written. What is not said has the relay's own default.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// By section, then by key; values as TOML. The nameless section comes first.
+    sections: BTreeMap<String, BTreeMap<String, String>>,
+    outboxes: Vec<(String, Vec<(String, String)>)>,
+}
+
+impl Config {
+    /// One that reads the database behind `url` by this slot, from the publication of the same name.
+    #[must_use]
+    pub fn new(url: &str, slot: &str) -> Self {
+        let source = |config: Self, key, value| config.set("source", key, &toml_string(value));
+        let config = source(Self::default(), "url", url);
+        source(source(config, "slot", slot), "publication", slot)
+    }
+
+    /// Adds an outbox table, written as in SQL, with options of its router.
+    #[must_use]
+    pub fn outbox(mut self, table: &str, router: &[(&str, &str)]) -> Self {
+        let options = router.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        self.outboxes.push((table.to_owned(), options));
+        self
+    }
+
+    /// Sends to a broker.
+    #[must_use]
+    pub fn kafka(self, bootstrap: &str) -> Self {
+        self.set("sink", "type", r#""kafka""#).set("sink.kafka", "bootstrap.servers", &toml_string(bootstrap))
+    }
+
+    /// Writes to the standard output.
+    #[must_use]
+    pub fn stdout(self) -> Self {
+        self.set("sink", "type", r#""stdout""#)
+    }
+
+    /// Sets any key; the value is TOML.
+    #[must_use]
+    pub fn set(mut self, section: &str, key: &str, value: &str) -> Self {
+        self.sections.entry(section.to_owned()).or_default().insert(key.to_owned(), value.to_owned());
+        self
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, keys) in &self.sections {
+            if !name.is_empty() {
+                writeln!(f, "[{name}]")?;
+            }
+            for (key, value) in keys {
+                writeln!(f, "{} = {value}", toml_string(key))?;
+            }
+        }
+        for (table, router) in &self.outboxes {
+            writeln!(f, "[[outbox]]\ntable = {}\n[outbox.router]", toml_string(table))?;
+            for (name, value) in router {
+                writeln!(f, "{} = {}", toml_string(name), toml_string(value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text as a basic string of TOML.
+#[must_use]
+pub fn toml_string(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(control))),
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_reads_as_an_operator_would_write_it() {
+        let config = Config::new("postgres://a@b/c", "relay")
+            .set("", "name", r#""orders""#)
+            .outbox(r#""Order"."Outbox""#, &[("route.topic.replacement", "t.${routedByValue}")])
+            .kafka("127.0.0.1:9092");
+        let expected = r#""name" = "orders"
+[sink]
+"type" = "kafka"
+[sink.kafka]
+"bootstrap.servers" = "127.0.0.1:9092"
+[source]
+"publication" = "relay"
+"slot" = "relay"
+"url" = "postgres://a@b/c"
+[[outbox]]
+table = "\"Order\".\"Outbox\""
+[outbox.router]
+"route.topic.replacement" = "t.${routedByValue}"
+"#;
+        assert_eq!(config.to_string(), expected);
+    }
+
+    #[test]
+    fn what_would_end_a_string_is_escaped() {
+        assert_eq!(toml_string("a\"b\\c\n"), r#""a\"b\\c\u000A""#);
+    }
+}

@@ -1,0 +1,232 @@
+//! One writer: a connection and what it does with it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, Statement};
+
+use super::State;
+use super::connection::connect;
+use super::random::Random;
+use super::tables::FOREIGN;
+
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(50);
+/// How long an attempt to connect may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// The most rows that one transaction writes.
+pub(super) const MOST_ROWS: u32 = 8;
+
+/// What a transaction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One row.
+    Single,
+    /// Several rows, of several keys and tables.
+    Several,
+    /// Several rows, and nothing of it stays.
+    RolledBack,
+    /// Several rows, of which those between a savepoint and the return to it do not stay.
+    PartlyRolledBack,
+    /// Rows of a table that is not published, and a message into the log.
+    Foreign,
+}
+
+impl Kind {
+    fn random(random: &mut Random) -> Self {
+        match random.below(20) {
+            0..8 => Self::Single,
+            8..14 => Self::Several,
+            14..16 => Self::RolledBack,
+            16..18 => Self::PartlyRolledBack,
+            _ => Self::Foreign,
+        }
+    }
+}
+
+/// What a transaction left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rows {
+    committed: u64,
+    rolled_back: u64,
+}
+
+/// Where a transaction failed.
+enum Failure {
+    /// Before its commit was asked for: it did not happen.
+    Before(Error),
+    /// After: it may have happened.
+    InDoubt(Error),
+}
+
+/// Writes until there is no more to do.
+pub(super) async fn write(state: Arc<State>, number: u32) {
+    let mut random = Random::of_writer(state.workload.seed, number);
+    let mut writer = None;
+    while let Some(transaction) = state.next_transaction() {
+        if writer.is_none() {
+            writer = Writer::connect(&state, number).await;
+        }
+        let Some(connected) = &writer else { return };
+        match connected.transact(&state, transaction, &mut random).await {
+            Ok(rows) => count(&state, rows),
+            Err(failure) => {
+                note(&state, &failure);
+                writer = None;
+            }
+        }
+        if !state.workload.pause.is_zero() {
+            tokio::time::sleep(state.workload.pause).await;
+        }
+    }
+}
+
+fn count(state: &State, rows: Rows) {
+    state.committed_rows.fetch_add(rows.committed, Ordering::Relaxed);
+    state.rolled_back_rows.fetch_add(rows.rolled_back, Ordering::Relaxed);
+    state.transactions.fetch_add(1, Ordering::Relaxed);
+}
+
+fn note(state: &State, failure: &Failure) {
+    let (counter, error) = match failure {
+        Failure::Before(error) => (&state.failed, error),
+        Failure::InDoubt(error) => (&state.in_doubt, error),
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    note_trouble(state, error);
+}
+
+/// A connection with its prepared statements.
+struct Writer {
+    number: i32,
+    client: Client,
+    insertions: Vec<Statement>,
+}
+
+impl Writer {
+    /// Connects, however often it takes; `None` when the workload ends before.
+    async fn connect(state: &State, number: u32) -> Option<Self> {
+        let number = i32::try_from(number).ok()?;
+        loop {
+            match tokio::time::timeout(CONNECT_LIMIT, Self::try_connect(state, number)).await {
+                Ok(Ok(writer)) => return Some(writer),
+                Ok(Err(error)) => note_trouble(state, &error),
+                Err(_) => {}
+            }
+            if state.is_stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn try_connect(state: &State, number: i32) -> Result<Self, Error> {
+        let client = connect(&state.workload.url).await?;
+        let mut insertions = Vec::new();
+        for outbox in &state.workload.outboxes {
+            insertions.push(client.prepare(&outbox.insertion()).await?);
+        }
+        Ok(Self { number, client, insertions })
+    }
+
+    async fn transact(&self, state: &State, transaction: u64, random: &mut Random) -> Result<Rows, Failure> {
+        let kind = Kind::random(random);
+        let (rows, end) = self.fill(state, kind, transaction, random).await.map_err(Failure::Before)?;
+        match self.client.batch_execute(end).await {
+            Ok(()) => Ok(rows),
+            Err(error) if end == "COMMIT" => Err(Failure::InDoubt(error)),
+            Err(error) => Err(Failure::Before(error)),
+        }
+    }
+
+    /// Everything up to the statement that ends it, which is returned.
+    async fn fill(
+        &self,
+        state: &State,
+        kind: Kind,
+        transaction: u64,
+        random: &mut Random,
+    ) -> Result<(Rows, &'static str), Error> {
+        self.client.batch_execute("BEGIN").await?;
+        let keys = keys(state, kind, random);
+        // What comes between these two is undone.
+        let undone = match kind {
+            Kind::Single | Kind::Several | Kind::Foreign => 0..0,
+            Kind::RolledBack => 0..keys.len(),
+            Kind::PartlyRolledBack => keys.len() / 3..keys.len() - keys.len() / 3,
+        };
+        for (index, key) in keys.iter().enumerate() {
+            if kind == Kind::PartlyRolledBack && index == undone.start {
+                self.client.batch_execute("SAVEPOINT undone").await?;
+            }
+            let fate = if undone.contains(&index) { "rolled back" } else { "committed" };
+            self.insert(state, *key, transaction, fate, random).await?;
+            if kind == Kind::PartlyRolledBack && index + 1 == undone.end {
+                self.client.batch_execute("ROLLBACK TO SAVEPOINT undone").await?;
+            }
+        }
+        if kind == Kind::Foreign {
+            self.write_foreign(random).await?;
+        }
+        let rolled_back = to_u64(undone.len());
+        let rows = Rows { committed: to_u64(keys.len()) - rolled_back, rolled_back };
+        Ok((rows, if kind == Kind::RolledBack { "ROLLBACK" } else { "COMMIT" }))
+    }
+
+    async fn insert(
+        &self,
+        state: &State,
+        key: i32,
+        transaction: u64,
+        fate: &str,
+        random: &mut Random,
+    ) -> Result<(), Error> {
+        let table = random.below(u32::try_from(self.insertions.len()).unwrap_or(0));
+        let Some(insertion) = self.insertions.get(table as usize) else { return Ok(()) };
+        let filling = i32::try_from(random.below(state.workload.payload_bytes + 1)).unwrap_or(0);
+        let transaction = i64::try_from(transaction).unwrap_or(i64::MAX);
+        let parameters: [&(dyn ToSql + Sync); 6] = [&key, &"Changed", &self.number, &transaction, &fate, &filling];
+        self.client.execute(insertion, &parameters).await.map(drop)
+    }
+
+    async fn write_foreign(&self, random: &mut Random) -> Result<(), Error> {
+        let bytes = random.below(2_000);
+        let script = format!(
+            "INSERT INTO {FOREIGN} (filling) VALUES (repeat('f', {bytes})); \
+             UPDATE {FOREIGN} SET filling = 'changed' WHERE id = (SELECT max(id) FROM {FOREIGN}); \
+             SELECT pg_logical_emit_message(true, 'walpost-testkit', 'of no interest')"
+        );
+        self.client.batch_execute(&script).await
+    }
+}
+
+fn note_trouble(state: &State, error: &Error) {
+    let reason = error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string);
+    *state.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+}
+
+/// The keys of a transaction's rows, ascending, so that no two transactions wait for each other.
+fn keys(state: &State, kind: Kind, random: &mut Random) -> Vec<i32> {
+    let count = match kind {
+        Kind::Single => 1,
+        Kind::Several | Kind::RolledBack => 2 + random.below(MOST_ROWS - 1),
+        Kind::PartlyRolledBack => 3 + random.below(MOST_ROWS - 2),
+        Kind::Foreign => random.below(2),
+    };
+    let mut keys: Vec<i32> = (0..count).map(|_| key(state, random)).collect();
+    keys.sort_unstable();
+    keys
+}
+
+fn key(state: &State, random: &mut Random) -> i32 {
+    let (hot, cold) = (state.workload.hot_keys, state.workload.cold_keys);
+    let is_hot = cold == 0 || (hot > 0 && random.below(2) == 0);
+    let key = if is_hot { random.below(hot) } else { hot + random.below(cold) };
+    i32::try_from(key).unwrap_or(0)
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

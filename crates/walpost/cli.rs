@@ -1,0 +1,279 @@
+//! The command line: what can be asked for, and which code each answer ends with.
+//!
+//! Nothing is configured here that could be configured in the file, so that what a relay does can be read in one place.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+use walpost_core::lsn::Lsn;
+
+use crate::commands::{self, Outcome};
+use crate::config::settings::Store;
+use crate::config::{self, Error, Loaded, Process, Settings};
+use crate::exit::{Ended, Exit};
+use crate::observe;
+
+const EXAMPLES: &str = "\
+Examples:
+  walpost config check -c walpost.toml     say everything that is wrong with a configuration
+  walpost init -c walpost.toml --dry-run   print the SQL that prepares the database
+  walpost init -c walpost.toml             run it: publication, checkpoint table, slot, first checkpoint
+  walpost run -c walpost.toml              publish until SIGTERM";
+
+/// Publishes a PostgreSQL transactional outbox to Kafka, from the write-ahead log.
+#[derive(Debug, Parser)]
+#[command(name = "walpost", version, propagate_version = true, after_help = EXAMPLES, after_long_help = long_help())]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn long_help() -> String {
+    format!("{EXAMPLES}\n\n{}", Exit::table())
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Publish the outbox until told to stop
+    #[command(
+        long_about = "Publishes the outbox until SIGTERM or SIGINT, and then delivers and checkpoints what is on its way. A second signal \
+                      ends it at once. It creates nothing in the database unless source.create = true.",
+        after_long_help = Exit::table()
+    )]
+    Run(Run),
+    /// Prepare the database: publication, checkpoint table, slot, first checkpoint
+    #[command(
+        long_about = "Creates what is missing in the database (publication, checkpoint table, slot, first checkpoint), in this order, and prints the SQL. \
+                      What is there already stays as it is, so it can be repeated, also after an outbox was added."
+    )]
+    Init(Init),
+    /// Look for everything that would keep the relay from running, and change nothing
+    Check(ConfigFile),
+    /// Look after the checkpoint
+    #[command(subcommand)]
+    Checkpoint(Checkpoint),
+    /// Look after the configuration file; connects to nothing
+    #[command(subcommand)]
+    Config(Config),
+}
+
+/// Which configuration.
+#[derive(Debug, Args)]
+struct ConfigFile {
+    /// The configuration file
+    #[arg(short = 'c', long = "config", value_name = "FILE", env = "WALPOST_CONFIG", default_value = "walpost.toml")]
+    path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Stop by itself once everything committed before this position is published and checkpointed
+    #[arg(long, value_name = "LSN")]
+    until: Option<Lsn>,
+}
+
+#[derive(Debug, Args)]
+struct Init {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Create the outbox tables too, in the reference form
+    #[arg(long)]
+    with_outbox: bool,
+    /// Print the SQL and run nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Checkpoint {
+    /// Print the checkpoint and where the slot stands
+    Show(ConfigFile),
+    /// Go on from where the slot stands, whatever the checkpoint says; rows between the two are not published
+    AdoptSlot(ConfigFile),
+    /// Delete the checkpoint; the next start goes on from where the slot stands
+    Forget(ConfigFile),
+    /// Copy the checkpoint into another store, before the configuration is changed to it
+    #[command(after_help = "Example:\n  walpost checkpoint copy -c walpost.toml --to file:/var/lib/walpost/checkpoint")]
+    Copy(Copy),
+}
+
+#[derive(Debug, Args)]
+struct Copy {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The store to copy into: postgres, or file:PATH
+    #[arg(long, value_name = "STORE")]
+    to: Target,
+}
+
+/// A store that a checkpoint can be copied into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Target(Store);
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("file:")) {
+            ("postgres", _) => Ok(Self(Store::Postgres)),
+            (_, Some(path)) if !path.is_empty() => Ok(Self(Store::File(PathBuf::from(path)))),
+            _ => Err("write postgres, or file: and a path".to_owned()),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Config {
+    /// Print every fault of the configuration, one a line
+    Check(ConfigFile),
+    /// Print the manual of the configuration file, as Markdown
+    Reference,
+}
+
+/// The whole program.
+#[must_use]
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let exit = match Cli::try_parse_from(arguments) {
+        Ok(cli) => perform(cli.command),
+        Err(refusal) => {
+            // Help that nobody reads to the end is no error.
+            let _ = refusal.print();
+            if refusal.use_stderr() { Exit::Usage } else { Exit::Success }
+        }
+    };
+    exit.into()
+}
+
+fn perform(command: Command) -> Exit {
+    match command {
+        Command::Run(Run { config, until }) => with_log(&config, |settings| commands::run(settings, until)),
+        Command::Init(Init { config, with_outbox, dry_run }) => {
+            let options = commands::Init { with_outbox, is_dry_run: dry_run };
+            with_settings(&config, |settings| commands::init(settings, options))
+        }
+        Command::Check(config) => with_settings(&config, commands::check),
+        Command::Checkpoint(action) => {
+            let (config, action) = match action {
+                Checkpoint::Show(config) => (config, commands::Checkpoint::Show),
+                Checkpoint::AdoptSlot(config) => (config, commands::Checkpoint::AdoptSlot),
+                Checkpoint::Forget(config) => (config, commands::Checkpoint::Forget),
+                Checkpoint::Copy(Copy { config, to }) => (config, commands::Checkpoint::Copy(to.0)),
+            };
+            with_settings(&config, |settings| commands::checkpoint(settings, action))
+        }
+        Command::Config(Config::Check(config)) => check_config(&config.path),
+        Command::Config(Config::Reference) => print(&config::reference::render()),
+    }
+}
+
+/// Runs a command that reports to a person: what it has to say last is a line on standard error.
+fn with_settings<F>(config: &ConfigFile, command: impl FnOnce(Settings) -> F) -> Exit
+where
+    F: Future<Output = Outcome>,
+{
+    let Some(Loaded { settings, warnings }) = load(&config.path) else { return Exit::Configuration };
+    for warning in warnings {
+        complain(&format!("warning: {}: {warning}", config.path.display()));
+    }
+    block_on(command(settings)).unwrap_or_else(|Ended { exit, cause }| {
+        complain(&format!("error: {cause:#}"));
+        exit
+    })
+}
+
+/// Runs a command that reports to an operator: whatever it has to say is an entry of the log.
+fn with_log<F>(config: &ConfigFile, command: impl FnOnce(Settings) -> F) -> Exit
+where
+    F: Future<Output = Outcome>,
+{
+    let Some(Loaded { settings, warnings }) = load(&config.path) else { return Exit::Configuration };
+    observe::start(settings.log());
+    for warning in warnings {
+        tracing::warn!(config = %config.path.display(), "{warning}");
+    }
+    block_on(command(settings)).unwrap_or_else(|Ended { exit, cause }| {
+        tracing::error!(exit = exit.code(), "{cause:#}");
+        exit
+    })
+}
+
+/// Runs a command on a runtime of its own. What is still blocked when it ends (a pipe that nobody reads) is left behind.
+fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Ended::because(Exit::Unexpected, cause))?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Reads the configuration, or prints what is wrong with it.
+fn load(path: &Path) -> Option<Loaded> {
+    match config::load(path, &Process) {
+        Ok(loaded) => Some(loaded),
+        Err(error @ Error::Unreadable { .. }) => {
+            complain(&format!("error: {:#}", anyhow::Error::from(error)));
+            None
+        }
+        Err(faulty) => {
+            complain(&faulty.to_string());
+            None
+        }
+    }
+}
+
+fn check_config(path: &Path) -> Exit {
+    let Some(Loaded { settings, warnings }) = load(path) else { return Exit::Configuration };
+    for warning in warnings {
+        complain(&format!("warning: {}: {warning}", path.display()));
+    }
+    let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table.to_string()).collect();
+    print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
+}
+
+/// Writes to standard output. A reader that went away has seen what it wanted.
+fn print(text: &str) -> Exit {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => Exit::Success,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+        Err(error) => {
+            complain(&format!("error: standard output cannot be written: {error}"));
+            Exit::OutputClosed
+        }
+    }
+}
+
+/// Writes a line to standard error; there is nobody to tell when that fails.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_checkpoint_can_be_copied_to_postgres_or_to_a_file() {
+        assert_eq!("postgres".parse(), Ok(Target(Store::Postgres)));
+        assert_eq!("file:/a:b".parse(), Ok(Target(Store::File(PathBuf::from("/a:b")))));
+        for bad in ["", "file", "file:", "slot", "/a", "kafka"] {
+            assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What each command does, once the command line and the configuration are known to be good.
+
+mod check;
+mod checkpoint;
+mod init;
+mod run;
+
+pub use check::check;
+pub use checkpoint::{Checkpoint, checkpoint};
+pub use init::{Init, init};
+pub use run::run;
+
+use walpost_postgres::error::{Class, Error as PostgresError};
+
+use crate::exit::{Ended, Exit};
+use crate::journal;
+
+/// How a command ended: with a code of its own choice, or with an error.
+pub type Outcome = Result<Exit, Ended>;
+
+/// The end of a command that PostgreSQL did not let go on.
+fn postgres_refused(error: &PostgresError) -> Ended {
+    refused(error.class(), error)
+}
+
+/// The end of a command that a checkpoint store did not let go on.
+fn checkpoint_refused(error: &walpost_postgres::checkpoint::Error) -> Ended {
+    refused(error.class(), error)
+}
+
+fn refused(class: Class, error: &dyn std::error::Error) -> Ended {
+    let remedy = match class {
+        Class::NeedsOperator(remedy) => Some(remedy),
+        Class::Transient | Class::ShuttingDown | Class::SlotBusy | Class::Unforeseen => None,
+    };
+    Ended::with_sentence(Exit::SourceRefused, journal::with_remedy(&journal::chain(error), remedy))
+}

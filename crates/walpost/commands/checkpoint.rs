@@ -1,0 +1,116 @@
+//! `walpost checkpoint`: looks after the checkpoint, while no relay runs or to fence one that does.
+
+use std::time::Duration;
+
+use walpost_core::port::Checkpoints;
+use walpost_core::position::Checkpoint as Stored;
+use walpost_core::start::{self, ServerState, SlotState};
+use walpost_postgres::checkpoint;
+use walpost_postgres::{inspect, sql};
+
+use super::{Outcome, checkpoint_refused, postgres_refused};
+use crate::config::Settings;
+use crate::config::settings::Store as StoreKind;
+use crate::exit::{Ended, Exit};
+use crate::{journal, relay};
+
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What `walpost checkpoint` does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// Print it, and where the slot stands.
+    Show,
+    /// Go on from where the slot stands.
+    AdoptSlot,
+    /// Delete it.
+    Forget,
+    /// Copy it into another store.
+    Copy(StoreKind),
+}
+
+/// Looks after the checkpoint.
+///
+/// # Errors
+/// A store or the database cannot be reached, or refuses.
+pub async fn checkpoint(settings: Settings, action: Checkpoint) -> Outcome {
+    match action {
+        Checkpoint::Show => show(&settings).await,
+        Checkpoint::AdoptSlot => adopt_slot(&settings).await,
+        Checkpoint::Forget => forget(&settings).await,
+        Checkpoint::Copy(to) => copy(&settings, &to).await,
+    }
+}
+
+async fn show(settings: &Settings) -> Outcome {
+    let (server, slot) = look(settings).await?;
+    let mut store = relay::store(settings);
+    let stored = store.load().await.map_err(|error| checkpoint_refused(&error))?;
+    println!("store:      {}", store.place());
+    match &stored {
+        Some(stored) => print_checkpoint(stored),
+        None => println!("checkpoint: none"),
+    }
+    match &slot {
+        Some(slot) => println!(
+            "slot:       {}, confirmed {}, restart {}",
+            slot.name,
+            written(slot.confirmed),
+            written(slot.restart)
+        ),
+        None => println!("slot:       {} does not exist", settings.source().slot()),
+    }
+    println!("server:     system {}, timeline {}, flushed {}", server.system.0, server.timeline.0, server.flushed);
+    let state = start::compare(&server, slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
+    println!("start:      {}", journal::with_remedy(&state.sentence(), state.remedy().as_deref()));
+    Ok(Exit::Success)
+}
+
+fn print_checkpoint(stored: &Stored) {
+    println!("checkpoint: {} on timeline {} of system {}", stored.position, stored.timeline.0, stored.system.0);
+    println!("            database {}, slot {}, epoch {}", stored.database, stored.slot, stored.epoch.0);
+    if let Some(time) = stored.commit_time {
+        println!("            last settled commit at {} ms since 1970 (UTC)", time.unix_millis());
+    }
+}
+
+async fn adopt_slot(settings: &Settings) -> Outcome {
+    let (server, slot) = look(settings).await?;
+    let Some(slot) = slot else {
+        let sentence = format!("the slot {} does not exist; run: walpost init", settings.source().slot());
+        return Err(Ended::with_sentence(Exit::SourceRefused, sentence));
+    };
+    let mut store = relay::store(settings);
+    let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
+        .await
+        .map_err(|error| checkpoint_refused(&error))?;
+    println!("the checkpoint of relay {:?} now stands at the slot's {}", adopted.relay, adopted.position);
+    Ok(Exit::Success)
+}
+
+async fn forget(settings: &Settings) -> Outcome {
+    let mut store = relay::store(settings);
+    let had_one = store.forget().await.map_err(|error| checkpoint_refused(&error))?;
+    let was = if had_one { "is forgotten" } else { "was not there" };
+    println!("the checkpoint in {} {was}", store.place());
+    Ok(Exit::Success)
+}
+
+async fn copy(settings: &Settings, to: &StoreKind) -> Outcome {
+    let (mut from, mut to) = (relay::store(settings), relay::store_of(settings, to));
+    let copied = checkpoint::copy(&mut from, &mut to).await.map_err(|error| checkpoint_refused(&error))?;
+    println!("the checkpoint at {} was copied from {} to {}", copied.position, from.place(), to.place());
+    Ok(Exit::Success)
+}
+
+async fn look(settings: &Settings) -> Result<(ServerState, Option<SlotState>), Ended> {
+    let connection = settings.source().connection();
+    let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(|error| postgres_refused(&error))?;
+    let slot = inspect::slot_state(&sql, settings.source().slot()).await.map_err(|error| postgres_refused(&error))?;
+    let server = inspect::server_state(&sql, connection).await.map_err(|error| postgres_refused(&error))?;
+    Ok((server, slot))
+}
+
+fn written(position: Option<walpost_core::lsn::Lsn>) -> String {
+    position.map_or_else(|| "nothing".to_owned(), |position| position.to_string())
+}

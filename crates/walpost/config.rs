@@ -1,0 +1,112 @@
+//! The configuration file.
+//!
+//! What was typed ([`raw`]) and what the program needs ([`settings`]) are two things. Reading is done on TOML's syntax tree and not by a
+//! derived deserialiser, because that one ends at the first fault and this one says all of them, each with its key, its place in the
+//! file and its remedy. The manual is rendered from the definitions that also read ([`mod@reference`]).
+//!
+//! Nothing here connects to anything: what only a server can tell is a matter of `walpost check`.
+
+mod finding;
+mod interpolate;
+mod nearest;
+pub mod raw;
+mod reader;
+pub mod reference;
+pub mod settings;
+pub mod surroundings;
+mod table_name;
+mod value;
+
+#[cfg(test)]
+pub(crate) mod fake;
+// Its examples name every sink.
+#[cfg(test)]
+#[cfg(feature = "kafka")]
+mod tests;
+
+use std::path::Path;
+
+use toml::de::DeTable;
+
+pub use finding::{Error, Finding, Place};
+pub use settings::Settings;
+pub use surroundings::{Process, Surroundings};
+
+use finding::Findings;
+use raw::File;
+use reader::Reader;
+
+/// A configuration that can be used.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub settings: Settings,
+    /// What should be put right though it does not keep the program from starting.
+    pub warnings: Vec<Finding>,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// The file cannot be read, or everything that is wrong with it.
+pub fn load(path: &Path, around: &dyn Surroundings) -> Result<Loaded, Error> {
+    let text = around.read(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+    let is_public = around.is_readable_by_all(path);
+    parse(&text, is_public, around).map_err(|faults| Error::Faulty { path: path.to_owned(), faults })
+}
+
+/// Reads the text of a file. `is_public` says that everybody can read it, which is worth a warning if it holds a secret.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(text: &str, is_public: bool, around: &dyn Surroundings) -> Result<Loaded, Vec<Finding>> {
+    let (root, mistakes) = DeTable::parse_recoverable(text);
+    if !mistakes.is_empty() {
+        return Err(syntax(text, &mistakes));
+    }
+    let manual = raw::manual();
+    let known = manual.iter().flat_map(|section| section.keys.iter().map(|key| (section.header, key.name)));
+    let mut reader = Reader::new(text, around, known.collect());
+    let file = File::read(root.get_ref(), &mut reader);
+    let mut findings = reader.findings;
+    if is_public {
+        warn_of_secrets(&file, &mut findings);
+    }
+    let settings = settings::from_file(&file, around, &mut findings);
+    let has_faults = findings.has_faults();
+    let (faults, warnings) = findings.into_sorted();
+    match settings {
+        Some(settings) if !has_faults => Ok(Loaded { settings, warnings }),
+        _ => Err(faults),
+    }
+}
+
+/// What is no TOML. The parser's own display would print the line, and a line may hold a password.
+fn syntax(text: &str, mistakes: &[toml::de::Error]) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    for mistake in mistakes {
+        let place = mistake.span().map(|span| Place::of(text, span.start));
+        findings.fault("", place, format!("this is not TOML: {}", mistake.message()));
+    }
+    findings.into_sorted().0
+}
+
+/// Warns of passwords that stand in a file that everybody can read.
+fn warn_of_secrets(file: &File, findings: &mut Findings) {
+    const ADVICE: &str = "every user of this machine can read the password that stands here; run chmod 600 on this file, or write ${VARIABLE} or ${file:/path}";
+    let url = &file.source.url;
+    let is_literal = |typed: &str| !typed.is_empty() && !typed.contains("${");
+    let password = url.value.as_ref().and_then(|url| settings::password_of(&url.typed));
+    if password.is_some_and(is_literal) {
+        findings.warn(&url.key, url.place, ADVICE);
+    }
+    let kafka = &file.sink.kafka;
+    for property in kafka.value.0.iter().filter(|property| is_secret(&property.name) && is_literal(&property.typed)) {
+        findings.warn(format!("{}.\"{}\"", kafka.key, property.name), property.place, ADVICE);
+    }
+}
+
+/// Whether a property of librdkafka holds a secret, by its name.
+fn is_secret(property: &str) -> bool {
+    ["password", "secret", "key.pem", "jaas"].iter().any(|part| property.contains(part))
+}

@@ -1,0 +1,334 @@
+//! What the program needs: values that have been checked, alone and against each other, and that nobody can make otherwise.
+//!
+//! Every field is private and there is one way in, [`from_file`], so that whoever holds a [`Settings`] need not check
+//! anything again.
+
+mod conversion;
+mod edges;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use walpost_core::outbox::{Outbox, Outboxes};
+use walpost_core::{feedback, session};
+use walpost_postgres::{ConnectionSettings, SlotName};
+
+pub(super) use conversion::{from_file, password_of};
+pub use edges::KafkaSettings;
+
+pub use super::raw::LogFormat;
+
+/// The whole configuration of one relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    name: String,
+    source: Source,
+    outboxes: Routed,
+    checkpoint: Checkpoint,
+    sink: Sink,
+    limits: Limits,
+    retry: Retry,
+    stop_timeout: Duration,
+    log: Log,
+}
+
+impl Settings {
+    /// The relay's name: its checkpoint is kept under it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The outboxes in the order of the file: at least one, no table twice.
+    #[must_use]
+    pub fn outboxes(&self) -> &Outboxes {
+        &self.outboxes.0
+    }
+
+    /// Where the checkpoint is kept and how often it is written.
+    #[must_use]
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// What takes the records.
+    #[must_use]
+    pub fn sink(&self) -> &Sink {
+        &self.sink
+    }
+
+    /// How much may be on its way.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// How long to wait between tries.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    /// How long what is on its way may take once the relay is told to stop; zero does not wait.
+    #[must_use]
+    pub fn stop_timeout(&self) -> Duration {
+        self.stop_timeout
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What a session has to know of all this.
+    #[must_use]
+    pub fn session(&self) -> session::Settings {
+        let silence_timeout = self.source.wal_sender_timeout;
+        session::Settings {
+            max_records: self.limits.in_flight_records,
+            max_bytes: self.limits.in_flight_bytes,
+            feedback: feedback::Settings {
+                checkpoint_interval: self.checkpoint.interval,
+                checkpoint_events: self.checkpoint.events,
+                idle_interval: self.checkpoint.idle.interval,
+                idle_bytes: self.checkpoint.idle.bytes,
+                idle_age: self.checkpoint.idle.max_age,
+                status_interval: MAX_STATUS_INTERVAL.min(silence_timeout / STATUSES_PER_SILENCE),
+                retry_initial: self.retry.initial,
+                retry_ceiling: self.retry.max,
+            },
+            retry_initial: self.retry.initial,
+            retry_ceiling: self.retry.max,
+            silence_timeout,
+            drain_timeout: self.stop_timeout,
+            stop_at: None,
+        }
+    }
+}
+
+/// The longest time in which the server hears nothing from us.
+const MAX_STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many status updates have to be lost in a row before the server takes us for dead.
+const STATUSES_PER_SILENCE: u32 = 4;
+
+/// The database and what it keeps for us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    connection: ConnectionSettings,
+    slot: SlotName,
+    publications: Vec<String>,
+    may_create: bool,
+    wal_sender_timeout: Duration,
+}
+
+impl Source {
+    /// How PostgreSQL is reached.
+    #[must_use]
+    pub fn connection(&self) -> &ConnectionSettings {
+        &self.connection
+    }
+
+    /// The slot.
+    #[must_use]
+    pub fn slot(&self) -> &SlotName {
+        &self.slot
+    }
+
+    /// The publications, as the catalogue names them: at least one, none twice.
+    #[must_use]
+    pub fn publications(&self) -> &[String] {
+        &self.publications
+    }
+
+    /// Whether `run` may create what is missing.
+    #[must_use]
+    pub fn may_create(&self) -> bool {
+        self.may_create
+    }
+
+    /// `wal_sender_timeout` of our connection: at least a second, in whole milliseconds that fit PostgreSQL's integer.
+    #[must_use]
+    pub fn wal_sender_timeout(&self) -> Duration {
+        self.wal_sender_timeout
+    }
+}
+
+/// The outboxes, comparable: a router is its options.
+#[derive(Debug, Clone)]
+struct Routed(Outboxes);
+
+impl PartialEq for Routed {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |outbox: &Outbox| (outbox.table.clone(), outbox.router.options().clone());
+        self.0.iter().map(parts).eq(other.0.iter().map(parts))
+    }
+}
+
+impl Eq for Routed {}
+
+/// Where the checkpoint is kept and how often it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    store: Store,
+    interval: Duration,
+    events: u64,
+    idle: Idle,
+}
+
+impl Checkpoint {
+    /// Where.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The longest time between two while records are delivered.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// The most events between two; at least one.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// When one is written though no record is delivered.
+    #[must_use]
+    pub fn idle(&self) -> Idle {
+        self.idle
+    }
+}
+
+/// Where the checkpoint is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Store {
+    /// A row in the source database.
+    Postgres,
+    /// This file.
+    File(PathBuf),
+    /// Nowhere but in the slot.
+    Slot,
+}
+
+/// When a checkpoint is written though no record is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    interval: Duration,
+    bytes: u64,
+    max_age: Duration,
+}
+
+impl Idle {
+    /// The least time between two.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// How many bytes of log must have passed.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Or how old the last must be.
+    #[must_use]
+    pub fn max_age(&self) -> Duration {
+        self.max_age
+    }
+}
+
+/// What takes the records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sink {
+    /// A Kafka cluster.
+    Kafka(KafkaSettings),
+    /// Standard output.
+    Stdout,
+    /// Nothing.
+    Null,
+}
+
+/// How much may be on its way to the sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    in_flight_records: usize,
+    in_flight_bytes: usize,
+}
+
+impl Limits {
+    /// Records; at least one.
+    #[must_use]
+    pub fn in_flight_records(&self) -> usize {
+        self.in_flight_records
+    }
+
+    /// Their weight in bytes ([`Record::weight`](walpost_core::record::Record::weight)); at least one.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> usize {
+        self.in_flight_bytes
+    }
+}
+
+/// How long to wait between tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    initial: Duration,
+    max: Duration,
+}
+
+impl Retry {
+    /// The first wait; at least a millisecond.
+    #[must_use]
+    pub fn initial(&self) -> Duration {
+        self.initial
+    }
+
+    /// The longest wait; not below the first.
+    #[must_use]
+    pub fn max(&self) -> Duration {
+        self.max
+    }
+}
+
+/// The log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    format: LogFormat,
+    filter: String,
+}
+
+impl Log {
+    /// The form of its lines.
+    #[must_use]
+    pub fn format(&self) -> LogFormat {
+        self.format
+    }
+
+    /// A level or directives, known to be valid.
+    #[must_use]
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+}
+
+impl Store {
+    /// The file, where it is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Postgres | Self::Slot => None,
+        }
+    }
+}

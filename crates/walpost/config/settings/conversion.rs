@@ -1,0 +1,442 @@
+//! From what was typed to what the program needs. Every check is made, whatever the others found, so that one look at the output
+//! is enough to put a file right.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use walpost_core::outbox::{Outbox, TableName};
+use walpost_postgres::{ConnectionSettings, SlotName};
+
+use super::edges::{self, Judgement, Sentence};
+use super::{Checkpoint, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store};
+use crate::config::finding::Findings;
+use crate::config::raw::{self, SinkKind, StoreKind};
+use crate::config::reader::{Field, secret_file};
+use crate::config::surroundings::Surroundings;
+use crate::config::table_name::{self, MAX_NAME_BYTES};
+use crate::config::value::{Millis, Names, Property, Size, Text};
+use crate::observe;
+
+/// PostgreSQL's integers, which its timeouts are.
+const MAX_GUC_MILLIS: u64 = i32::MAX as u64;
+
+/// Longer than any wait that is meant: a year.
+const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
+
+/// Converts the file. `None` only if at least one fault was noted.
+pub(in crate::config) fn from_file(
+    file: &raw::File,
+    around: &dyn Surroundings,
+    findings: &mut Findings,
+) -> Option<Settings> {
+    let mut conversion = Conversion { around, findings };
+    let slot = conversion.slot(&file.source.slot);
+    let name = conversion.name(&file.relay.name, &file.source.slot.value.value);
+    let source = conversion.source(&file.source, slot, name.as_deref());
+    let outboxes = conversion.outboxes(&file.outboxes);
+    let checkpoint = conversion.checkpoint(&file.checkpoint);
+    let limits = conversion.limits(&file.limits);
+    let sink = conversion.sink(&file.sink, &file.limits);
+    let retry = conversion.retry(&file.retry);
+    let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
+    let log = conversion.log(&file.log);
+    Some(Settings {
+        name: name?,
+        source: source?,
+        outboxes: outboxes?,
+        checkpoint: checkpoint?,
+        sink: sink?,
+        limits: limits?,
+        retry: retry?,
+        stop_timeout: stop_timeout?,
+        log: log?,
+    })
+}
+
+/// The checks, and where they note what they find. Each returns nothing where it noted a fault.
+struct Conversion<'a> {
+    around: &'a dyn Surroundings,
+    findings: &'a mut Findings,
+}
+
+impl Conversion<'_> {
+    fn fault<T>(&mut self, field: &Field<T>, reason: impl Into<String>) {
+        self.findings.fault(&field.key, field.place, reason);
+    }
+
+    fn warn<T>(&mut self, field: &Field<T>, reason: impl Into<String>) {
+        self.findings.warn(&field.key, field.place, reason);
+    }
+
+    fn slot(&mut self, field: &Field<Text>) -> Option<SlotName> {
+        match SlotName::new(field.value.value.as_str()) {
+            Ok(slot) => Some(slot),
+            Err(error) => {
+                self.fault(field, format!("{error}; write 1 to {MAX_NAME_BYTES} of them"));
+                None
+            }
+        }
+    }
+
+    fn name(&mut self, field: &Field<Option<Text>>, slot: &str) -> Option<String> {
+        let Some(name) = &field.value else { return Some(slot.to_owned()) };
+        let name = &name.value;
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        if (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_legal) {
+            return Some(name.clone());
+        }
+        let reason =
+            format!("{name:?} cannot be a relay's name; write 1 to {MAX_NAME_BYTES} letters, digits, `.`, `_` and `-`");
+        self.fault(field, reason);
+        None
+    }
+
+    fn source(&mut self, source: &raw::Source, slot: Option<SlotName>, name: Option<&str>) -> Option<Source> {
+        let connection = self.connection(source, name.unwrap_or_default());
+        let publications = self.publications(&source.publication);
+        let wal_sender_timeout = self.millis(&source.wal_sender_timeout_ms, 1000, MAX_GUC_MILLIS);
+        Some(Source {
+            connection: connection?,
+            slot: slot?,
+            publications: publications?,
+            may_create: source.create.value,
+            wal_sender_timeout: wal_sender_timeout?,
+        })
+    }
+
+    /// The connection: the URL, the keys beside it, and libpq's variables behind both.
+    fn connection(&mut self, source: &raw::Source, name: &str) -> Option<ConnectionSettings> {
+        self.given_once(source);
+        let password = self.password(source);
+        let timeout = self.connect_timeout(&source.connect_timeout_ms);
+        let has_pair = self.certificate_with_key(source);
+        let url = self.url(source)?;
+        let text = |field: &Field<Option<Text>>| field.value.as_ref().map(|text| text.value.clone());
+        let lookup = |variable: &str| {
+            let typed = match variable {
+                "PGPASSWORD" => password.clone(),
+                "PGSSLMODE" => source.sslmode.value.map(|mode| mode.word().to_owned()),
+                "PGSSLROOTCERT" => text(&source.sslrootcert),
+                // Half a pair has been noted at its own key; the rest of the connection is judged without it.
+                "PGSSLCERT" if has_pair => text(&source.sslcert),
+                "PGSSLKEY" if has_pair => text(&source.sslkey),
+                _ => None,
+            };
+            let given = typed.or_else(|| self.around.variable(variable));
+            given.or_else(|| (variable == "PGAPPNAME").then(|| name.to_owned()))
+        };
+        let judgement = edges::connection(&url, lookup);
+        let place = source.url.place.or(source.place);
+        let section = Field { value: (), key: source.url.key.clone(), place };
+        let connection = self.judged(judgement, &section, &[])?;
+        Some(match timeout {
+            Some(timeout) => connection.with_connect_timeout(timeout),
+            None => connection,
+        })
+    }
+
+    /// The URL, or the shortest one where libpq's variables say the rest.
+    fn url(&mut self, source: &raw::Source) -> Option<String> {
+        match &source.url.value {
+            Some(url) => Some(url.value.clone()),
+            None if source.url.is_typed() => None,
+            None if ["PGHOST", "PGDATABASE"].iter().any(|name| self.around.variable(name).is_some()) => {
+                Some("postgres://".to_owned())
+            }
+            None => {
+                let reason = "the database is missing; write url = \"postgres://user@host:5432/database\", or set PGHOST and PGDATABASE";
+                self.findings.fault(&source.url.key, source.place, reason);
+                None
+            }
+        }
+    }
+
+    /// Refuses what is said both by a key and by the URL.
+    fn given_once(&mut self, source: &raw::Source) {
+        let Some(url) = &source.url.value else { return };
+        let timeout = &source.connect_timeout_ms;
+        let mut keys = vec![
+            ("sslmode", &source.sslmode.key, source.sslmode.place),
+            ("connect_timeout", &timeout.key, timeout.place),
+        ];
+        for (parameter, field) in [
+            ("password", &source.password_file),
+            ("sslrootcert", &source.sslrootcert),
+            ("sslcert", &source.sslcert),
+            ("sslkey", &source.sslkey),
+        ] {
+            keys.push((parameter, &field.key, field.place));
+        }
+        for (parameter, key, place) in keys {
+            if place.is_some() && has_parameter(&url.value, parameter) {
+                let reason = format!("source.url says `{parameter}` too; delete one of the two");
+                self.findings.fault(key, place, reason);
+            }
+        }
+        if source.password_file.is_typed() && password_of(&url.value).is_some() {
+            self.fault(&source.password_file, "source.url holds a password too; delete one of the two");
+        }
+    }
+
+    /// The password of the password file, if there is one and it can be read.
+    fn password(&mut self, source: &raw::Source) -> Option<String> {
+        let field = &source.password_file;
+        let path = field.value.as_ref()?.value.clone();
+        secret_file(&Field { value: path, key: field.key.clone(), place: field.place }, self.around, self.findings)
+    }
+
+    fn connect_timeout(&mut self, field: &Field<Option<Millis>>) -> Option<Duration> {
+        let value = field.value?;
+        self.millis(&Field { value, key: field.key.clone(), place: field.place }, 1, MAX_GUC_MILLIS)
+    }
+
+    /// Whether certificate and key are given together or not at all.
+    fn certificate_with_key(&mut self, source: &raw::Source) -> bool {
+        let url = source.url.value.as_ref().map_or("", |url| url.value.as_str());
+        let elsewhere = |variable, parameter| self.around.variable(variable).is_some() || has_parameter(url, parameter);
+        let has_key = source.sslkey.is_typed() || elsewhere("PGSSLKEY", "sslkey");
+        let has_certificate = source.sslcert.is_typed() || elsewhere("PGSSLCERT", "sslcert");
+        if source.sslcert.is_typed() && !has_key {
+            self.fault(&source.sslcert, "the certificate's key is missing; write sslkey = \"…\" beside it");
+        }
+        if source.sslkey.is_typed() && !has_certificate {
+            self.fault(&source.sslkey, "the key's certificate is missing; write sslcert = \"…\" beside it");
+        }
+        has_key == has_certificate
+    }
+
+    fn publications(&mut self, field: &Field<Names>) -> Option<Vec<String>> {
+        let names = &field.value.0;
+        let mut is_good = true;
+        if names.is_empty() {
+            self.fault(field, "the list is empty; name the publication that the outbox tables are in");
+            is_good = false;
+        }
+        for (index, name) in names.iter().enumerate() {
+            let reason = if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
+                format!("{name:?} cannot be the name of a publication; write 1 to {MAX_NAME_BYTES} bytes")
+            } else if names.iter().take(index).any(|earlier| earlier == name) {
+                format!("{name:?} is listed twice; delete one")
+            } else {
+                continue;
+            };
+            self.fault(field, reason);
+            is_good = false;
+        }
+        is_good.then(|| names.clone())
+    }
+
+    fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Routed> {
+        if typed.is_empty() {
+            let reason = "there is none; write [[outbox]] with table = \"public.outbox\" under it";
+            self.findings.fault("outbox", None, reason);
+            return None;
+        }
+        let mut seen: Vec<TableName> = Vec::new();
+        let outboxes: Vec<_> = typed.iter().map(|outbox| self.outbox(outbox, &mut seen)).collect();
+        outboxes.into_iter().collect::<Option<Vec<_>>>().map(|outboxes| Routed(outboxes.into()))
+    }
+
+    fn outbox(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<Outbox> {
+        let table = self.table(outbox, seen);
+        let properties = &outbox.router.value.0;
+        let judgement = edges::router(pairs(properties));
+        let router = self.judged(judgement, &outbox.router, properties);
+        Some(Outbox { table: table?, router: router? })
+    }
+
+    fn table(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<TableName> {
+        let field = &outbox.table;
+        let Some(text) = &field.value else {
+            if !field.is_typed() {
+                self.findings.fault(&field.key, outbox.place, "it is missing; write table = \"public.outbox\"");
+            }
+            return None;
+        };
+        let parsed = match table_name::parse(&text.value) {
+            Ok(parsed) => parsed,
+            Err(reason) => {
+                self.fault(field, reason);
+                return None;
+            }
+        };
+        if !parsed.has_schema {
+            self.warn(field, format!("no schema is given, so {} is meant; write it out", parsed.name));
+        }
+        if seen.contains(&parsed.name) {
+            self.fault(field, format!("{} is configured twice; a table has one router: delete one", parsed.name));
+            return None;
+        }
+        seen.push(parsed.name.clone());
+        Some(parsed.name)
+    }
+
+    fn checkpoint(&mut self, checkpoint: &raw::Checkpoint) -> Option<Checkpoint> {
+        let store = self.store(checkpoint);
+        let interval = self.millis(&checkpoint.interval_ms, 1, MAX_MILLIS);
+        let events = self.at_least_one(&checkpoint.events);
+        let idle_interval = self.millis(&checkpoint.idle_interval_ms, 1, MAX_MILLIS);
+        let max_age = self.millis(&checkpoint.idle_max_age_ms, 1, MAX_MILLIS);
+        Some(Checkpoint {
+            store: store?,
+            interval: interval?,
+            events: events?,
+            idle: Idle { interval: idle_interval?, bytes: checkpoint.idle_bytes.value.0, max_age: max_age? },
+        })
+    }
+
+    fn store(&mut self, checkpoint: &raw::Checkpoint) -> Option<Store> {
+        let path = &checkpoint.path;
+        match (checkpoint.store.value, &path.value) {
+            (StoreKind::File, Some(file)) if file.value.is_empty() => {
+                self.fault(path, "the path is empty; write path = \"/var/lib/walpost/checkpoint\"");
+                None
+            }
+            (StoreKind::File, Some(file)) => Some(Store::File(PathBuf::from(&file.value))),
+            (StoreKind::File, None) => {
+                if !path.is_typed() {
+                    let reason = "the store \"file\" needs it; write path = \"/var/lib/walpost/checkpoint\"";
+                    self.findings.fault(&path.key, checkpoint.store.place, reason);
+                }
+                None
+            }
+            (StoreKind::Postgres | StoreKind::Slot, _) if path.is_typed() => {
+                let word = checkpoint.store.value.word();
+                self.fault(path, format!("the store {word:?} has no path; delete it, or write store = \"file\""));
+                None
+            }
+            (StoreKind::Postgres, _) => Some(Store::Postgres),
+            (StoreKind::Slot, _) => Some(Store::Slot),
+        }
+    }
+
+    fn sink(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<Sink> {
+        match sink.r#type.value {
+            SinkKind::Kafka => self.kafka(sink, limits).map(Sink::Kafka),
+            kind if sink.kafka.is_typed() => {
+                let reason = if sink.r#type.is_typed() {
+                    format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word())
+                } else {
+                    "sink.type is missing, and without it the sink is standard output; write type = \"kafka\" under [sink]"
+                        .to_owned()
+                };
+                self.fault(&sink.kafka, reason);
+                None
+            }
+            SinkKind::Stdout => Some(Sink::Stdout),
+            SinkKind::Null => Some(Sink::Null),
+        }
+    }
+
+    fn kafka(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<KafkaSettings> {
+        let properties = &sink.kafka.value.0;
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let (records, bytes) = (count(limits.in_flight_records.value), count(limits.in_flight_bytes.value.0));
+        let judgement = edges::kafka(pairs(properties), records, bytes);
+        let place = sink.kafka.place.or(sink.r#type.place);
+        self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
+    }
+
+    fn limits(&mut self, limits: &raw::Limits) -> Option<Limits> {
+        let records = self.at_least_one(&limits.in_flight_records).and_then(|count| usize::try_from(count).ok());
+        let Size(bytes) = limits.in_flight_bytes.value;
+        if bytes == 0 {
+            self.fault(
+                &limits.in_flight_bytes,
+                "nothing could ever be sent; write at least 1, and \"16MiB\" if in doubt",
+            );
+            return None;
+        }
+        Some(Limits { in_flight_records: records?, in_flight_bytes: usize::try_from(bytes).ok()? })
+    }
+
+    fn retry(&mut self, retry: &raw::Retry) -> Option<Retry> {
+        let initial = self.millis(&retry.initial_ms, 1, MAX_MILLIS);
+        let max = self.millis(&retry.max_ms, 1, MAX_MILLIS);
+        let (initial, max) = (initial?, max?);
+        if initial > max {
+            let (initial, max) = (retry.initial_ms.value.0, retry.max_ms.value.0);
+            let field = if retry.max_ms.is_typed() { &retry.max_ms } else { &retry.initial_ms };
+            self.fault(
+                field,
+                format!("the first wait ({initial} ms) is longer than the longest ({max} ms); swap them"),
+            );
+            return None;
+        }
+        Some(Retry { initial, max })
+    }
+
+    fn log(&mut self, log: &raw::Log) -> Option<Log> {
+        let variable = self.around.variable(observe::VARIABLE).filter(|filter| !filter.is_empty());
+        if let Some(Err(reason)) = variable.as_deref().map(observe::check) {
+            self.findings.fault(observe::VARIABLE, None, reason);
+            return None;
+        }
+        if let Err(reason) = observe::check(&log.level.value.value) {
+            self.fault(&log.level, reason);
+            return None;
+        }
+        let filter = variable.unwrap_or_else(|| log.level.value.value.clone());
+        Some(Log { format: log.format.value, filter })
+    }
+
+    fn millis(&mut self, field: &Field<Millis>, least: u64, most: u64) -> Option<Duration> {
+        let Millis(millis) = field.value;
+        if (least..=most).contains(&millis) {
+            return Some(field.value.into());
+        }
+        self.fault(field, format!("{millis} is out of range; write {least} to {most} milliseconds"));
+        None
+    }
+
+    fn at_least_one(&mut self, field: &Field<u64>) -> Option<u64> {
+        if field.value == 0 {
+            self.fault(field, "it has to be at least 1");
+            return None;
+        }
+        Some(field.value)
+    }
+
+    /// Notes what an edge said, each sentence at its key's place, where the key was typed.
+    fn judged<T, F>(&mut self, judgement: Judgement<T>, section: &Field<F>, properties: &[Property]) -> Option<T> {
+        let locate = |sentence: &Sentence| {
+            let Some(name) = &sentence.key else { return (section.key.clone(), section.place) };
+            let property = properties.iter().find(|property| property.name == *name);
+            (format!("{}.\"{name}\"", section.key), property.map_or(section.place, |property| property.place))
+        };
+        match judgement {
+            Ok((settings, warnings)) => {
+                for sentence in warnings {
+                    let (key, place) = locate(&sentence);
+                    self.findings.warn(key, place, sentence.reason);
+                }
+                Some(settings)
+            }
+            Err(faults) => {
+                for sentence in faults {
+                    let (key, place) = locate(&sentence);
+                    self.findings.fault(key, place, sentence.reason);
+                }
+                None
+            }
+        }
+    }
+}
+
+fn pairs(properties: &[Property]) -> impl Iterator<Item = (&str, &str)> {
+    properties.iter().map(|property| (property.name.as_str(), property.value.as_str()))
+}
+
+/// Whether the URL's query names this parameter.
+fn has_parameter(url: &str, parameter: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').any(|pair| pair.split_once('=').map_or(pair, |(name, _)| name) == parameter)
+}
+
+/// The password that a URL holds, still encoded.
+pub(in crate::config) fn password_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password).filter(|password| !password.is_empty())
+}

@@ -1,0 +1,91 @@
+//! The three parts that others judge: the connection (`walpost-postgres`), the router's options (`walpost-core`) and the producer's
+//! properties (`walpost-kafka`). Each has one function here, which takes what was typed and gives settings or sentences.
+
+#[cfg(feature = "kafka")]
+use walpost_kafka::Limits;
+#[cfg(feature = "kafka")]
+pub use walpost_kafka::Settings as KafkaSettings;
+
+use walpost_core::router::{OptionFault, Options, Router};
+use walpost_postgres::ConnectionSettings;
+
+use crate::journal;
+
+/// Without Kafka there are no settings of it.
+#[cfg(not(feature = "kafka"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KafkaSettings {}
+
+/// What one of the three says: settings and warnings, or every fault.
+pub(super) type Judgement<T> = Result<(T, Vec<Sentence>), Vec<Sentence>>;
+
+/// A sentence about one key of the section, or about the section as a whole.
+pub(super) struct Sentence {
+    pub(super) key: Option<String>,
+    pub(super) reason: String,
+}
+
+impl Sentence {
+    fn about_all(reason: impl Into<String>) -> Self {
+        Self { key: None, reason: reason.into() }
+    }
+
+    fn about(key: impl Into<String>, reason: String) -> Self {
+        Self { key: Some(key.into()), reason }
+    }
+}
+
+/// Judges the URL and libpq's variables.
+pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> Judgement<ConnectionSettings> {
+    match ConnectionSettings::from_url(url, lookup) {
+        Ok(connection) => Ok((connection, Vec::new())),
+        Err(error) => Err(vec![Sentence::about_all(journal::chain(&error))]),
+    }
+}
+
+/// Judges the options of a router, one by one and together.
+pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<Router> {
+    let sentences = |faults: Vec<OptionFault>| -> Vec<_> {
+        faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
+    };
+    let parsed = Options::from_pairs(pairs).map_err(sentences)?;
+    let router = Router::new(parsed.options).map_err(sentences)?;
+    Ok((router, parsed.warnings.into_iter().map(Sentence::about_all).collect()))
+}
+
+/// Judges the properties of a producer. `records` and `bytes` are the limits on what is in flight.
+#[cfg(feature = "kafka")]
+pub(super) fn kafka<'a>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    records: usize,
+    bytes: usize,
+) -> Judgement<KafkaSettings> {
+    let settings = KafkaSettings::from_properties(pairs, Limits { records, bytes });
+    let settings = settings.map_err(|faults| -> Vec<_> {
+        faults.into_iter().map(|fault| Sentence::about(fault.name, fault.reason)).collect()
+    })?;
+    let warnings = settings.warnings().iter().map(Sentence::about_all).collect();
+    Ok((settings, warnings))
+}
+
+/// There is no producer.
+#[cfg(not(feature = "kafka"))]
+pub(super) fn kafka<'a>(_: impl Iterator<Item = (&'a str, &'a str)>, _: usize, _: usize) -> Judgement<KafkaSettings> {
+    let reason = "this walpost was built without Kafka; take one that was built with the feature `kafka`";
+    Err(vec![Sentence::about_all(reason)])
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "kafka"))]
+mod tests {
+    use crate::config::fake::Fake;
+
+    #[test]
+    fn a_program_without_kafka_refuses_it_with_a_sentence() {
+        let text =
+            "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\n[sink]\ntype = \"kafka\"\n";
+        let faults = crate::config::parse(text, false, &Fake::default()).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].reason.contains("built without Kafka"), "{faults:?}");
+    }
+}

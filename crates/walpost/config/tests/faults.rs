@@ -1,0 +1,272 @@
+//! What is said about a configuration that is not good.
+
+use super::*;
+
+/// The faults of a text, one a line.
+fn faults(text: &str) -> String {
+    let faults = parse_fake(text).expect_err(text);
+    assert!(!faults.is_empty());
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_fault_is_said_at_once_in_the_order_of_the_file() {
+    let text = r#"
+colour = "red"
+[source]
+url = "mysql://db/app"
+slot = "My-Slot"
+publication = []
+sslmode = "verify_full"
+wal_sender_timeout_ms = 10
+slto = "x"
+[[outbox]]
+table = "my-outbox"
+[[outbox]]
+tabel = "public.outbox"
+[checkpoint]
+path = "/tmp/x"
+events = 0
+interval_ms = "soon"
+[sink]
+type = "kafak"
+[limits]
+in_flight_bytes = "16 megs"
+in_flight_records = -1
+[retry]
+initial_ms = 5000
+max_ms = 100
+[log]
+level = "debgu"
+format = "xml"
+"#;
+    let expected = [
+        "2:1: colour: there is no such key",
+        "4:1: source.url: the URL does not start with postgres://",
+        "5:1: source.slot: \"My-Slot\" cannot name a replication slot",
+        "6:1: source.publication: the list is empty",
+        "7:11: source.sslmode: \"verify_full\" is none of disable, prefer, require, verify-ca, verify-full; did you mean \"verify-full\"?",
+        "8:1: source.wal_sender_timeout_ms: 10 is out of range",
+        "9:1: source.slto: there is no such key; did you mean `slot`?",
+        "11:1: outbox[0].table: `my-outbox` holds `-`",
+        "12:1: outbox[1].table: it is missing",
+        "13:1: outbox[1].tabel: there is no such key; did you mean `table`?",
+        "15:1: checkpoint.path: the store \"postgres\" has no path",
+        "16:1: checkpoint.events: it has to be at least 1",
+        "17:15: checkpoint.interval_ms: expected a whole number of milliseconds",
+        "19:8: sink.type: \"kafak\" is none of kafka, stdout, null; did you mean \"kafka\"?",
+        "21:19: limits.in_flight_bytes: expected a number of bytes",
+        "22:21: limits.in_flight_records: expected a whole number",
+        "25:1: retry.max_ms: the first wait (5000 ms) is longer than the longest (100 ms)",
+        "27:1: log.level: \"debgu\" is no level",
+        "28:10: log.format: \"xml\" is none of text, json",
+    ];
+    let said = faults(text);
+    let said: Vec<_> = said.lines().collect();
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "expected {expected}\n    said {said}");
+    }
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+}
+
+/// Asserts that each text is refused with a fault that holds these words.
+fn assert_said(cases: &[(String, &str)]) {
+    for (text, expected) in cases {
+        let said = faults(text);
+        assert!(said.contains(expected), "{text}\nexpected {expected}\nsaid {said}");
+    }
+}
+
+#[test]
+fn a_file_of_the_wrong_shape_is_told_the_right_one() {
+    assert_said(&[
+        (String::new(), "source.url: the database is missing; write url"),
+        (String::new(), "outbox: there is none; write [[outbox]]"),
+        ("[source]\nurl = \"x\n".to_owned(), "2:"),
+        ("slot = \"x\"\n".to_owned(), "slot: there is no such key here; `slot` belongs under [source]"),
+        ("[sinks]\ntype = \"null\"\n".to_owned(), "sinks: there is no such key; did you mean `sink`?"),
+        ("source = 3\n".to_owned(), "1:10: source: expected the section [source], found a number"),
+        ("[outbox]\ntable = \"public.outbox\"\n".to_owned(), "outbox: there can be several: write [[outbox]]"),
+        ("outbox = [1]\n".to_owned(), "outbox: expected a [[outbox]], found a number"),
+        ("[[outbox]]\n".to_owned(), "1:1: outbox[0].table: it is missing"),
+        (with("zzz = 1", ""), "source.zzz: there is no such key; here are: url, password_file"),
+        (with("path = \"x\"", ""), "source.path: there is no such key here; `path` belongs under [checkpoint]"),
+        (with("", "[sink]\ntpye = \"null\""), "sink.tpye: there is no such key; did you mean `type`?"),
+    ]);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_told_the_right_one() {
+    assert_said(&[
+        (with("slot = 3", ""), "source.slot: expected text in quotes, found a number"),
+        (with("create = 1", ""), "source.create: expected true or false"),
+        (with("create = \"yes\"", ""), "source.create: expected true or false"),
+        (with("publication = [1]", ""), "source.publication: expected text in quotes, found a number"),
+        (with("", "[checkpoint]\nevents = 1.5"), "checkpoint.events: expected a whole number"),
+        (
+            with("", "[outbox.router]\n\"route.by.field\" = 1979-05-27"),
+            "outbox[0].router.\"route.by.field\": expected text, a number",
+        ),
+        (with("", "[outbox.router]\n\"a\" = [[1]]"), "outbox[0].router.\"a\": expected text, a number"),
+        (with("", "[outbox.router]\nroute.by.feild = \"a\""), "outbox[0].router.\"route.by.feild\": "),
+        (with("", "[outbox.router]\n\"route.topic.regex\" = \"(\""), "outbox[0].router.\"route.topic.regex\": "),
+        (
+            with("", "[outbox.router]\ntable.expand.json.payload = true"),
+            "outbox[0].router.\"table.expand.json.payload\": ",
+        ),
+        (with("", "[sink]\ntype = \"kafka\""), "7:1: sink.kafka.\"bootstrap.servers\": it is missing"),
+        (
+            with("", "[sink]\ntype = \"kafka\"\n[sink.kafka]\nbootstrap.servers = \"h\"\nacks = 1"),
+            "sink.kafka.\"acks\": ",
+        ),
+        (
+            with("", "[sink]\ntype = \"kafka\"\nkafka = 1"),
+            "sink.kafka: expected the section [sink.kafka], found a number",
+        ),
+    ]);
+}
+
+#[test]
+fn a_name_that_cannot_be_is_told_the_rule() {
+    let long = "s".repeat(64);
+    assert_said(&[
+        (with("slot = \"\"", ""), "source.slot: \"\" cannot name a replication slot"),
+        (with(&format!("slot = \"{long}\""), ""), "source.slot: \"ssss"),
+        (with("slot = \"größe\"", ""), "source.slot: \"größe\" cannot"),
+        (format!("name = \"a b\"\n{LEAST}"), "1:1: name: \"a b\" cannot be a relay's name"),
+        (with("publication = [\"a\", \"a\"]", ""), "source.publication: \"a\" is listed twice"),
+        (with("publication = \"\"", ""), "source.publication: \"\" cannot be the name of a publication"),
+        (with("", "[[outbox]]\ntable = \"PUBLIC.Outbox\""), "outbox[1].table: public.outbox is configured twice"),
+        (with("", "[[outbox]]\ntable = \"outbox\""), "outbox[1].table: public.outbox is configured twice"),
+    ]);
+}
+
+#[test]
+fn a_number_out_of_range_is_told_the_range() {
+    assert_said(&[
+        (with("connect_timeout_ms = 0", ""), "source.connect_timeout_ms: 0 is out of range; write 1 to"),
+        (with("wal_sender_timeout_ms = 2147483648", ""), "source.wal_sender_timeout_ms: 2147483648 is out of range"),
+        (with("", "[limits]\nin_flight_records = 0"), "limits.in_flight_records: it has to be at least 1"),
+        (with("", "[limits]\nin_flight_bytes = 0"), "limits.in_flight_bytes: nothing could ever be sent"),
+        (with("", "[limits]\nin_flight_bytes = 99999999999999999999"), "limits.in_flight_bytes"),
+        (with("", "[retry]\ninitial_ms = 0"), "retry.initial_ms: 0 is out of range"),
+        (with("", "[retry]\ninitial_ms = 40000"), "retry.initial_ms: the first wait (40000 ms) is longer"),
+    ]);
+}
+
+#[test]
+fn keys_that_do_not_go_together_are_told_which_to_change() {
+    assert_said(&[
+        (with("", "[checkpoint]\nstore = \"file\""), "checkpoint.path: the store \"file\" needs it"),
+        (with("", "[checkpoint]\nstore = \"file\"\npath = \"\""), "checkpoint.path: the path is empty"),
+        (with("", "[checkpoint]\nstore = \"slot\"\npath = \"/x\""), "checkpoint.path: the store \"slot\" has no path"),
+        (with("", "[sink.kafka]\na = \"b\""), "sink.kafka: sink.type is missing"),
+        (
+            with("", "[sink]\ntype = \"null\"\n[sink.kafka]\na = \"b\""),
+            "sink.kafka: the sink is \"null\"; delete this section",
+        ),
+        (with("sslcert = \"/c\"", ""), "source.sslcert: the certificate's key is missing"),
+        (with("sslkey = \"/k\"", ""), "source.sslkey: the key's certificate is missing"),
+        (with("password_file = \"/none\"", ""), "source.password_file: /none cannot be read"),
+        (with("", "[outbox.router]\n\"a.b\" = 1\na.b = 2"), "outbox[0].router.\"a.b\": this key is given twice"),
+    ]);
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_names_the_key_and_the_variable() {
+    assert_said(&[
+        (with("slot = \"${NONE}\"", ""), "source.slot: the environment variable NONE is not set"),
+        (with("publication = [\"${A}\", \"${B}\"]", ""), "source.publication: the environment variable B is not set"),
+        (with("create = \"${NONE}\"", ""), "source.create: the environment variable NONE is not set"),
+        (with("", "[limits]\nin_flight_records = \"${N}\""), "limits.in_flight_records: the environment variable N"),
+        (with("", "[checkpoint]\nidle_bytes = \"${N}\""), "checkpoint.idle_bytes: the environment variable N"),
+        (with("", "[checkpoint]\nstore = \"${N}\""), "checkpoint.store: the environment variable N"),
+        (with("", "[checkpoint]\ninterval_ms = \"${N}\""), "checkpoint.interval_ms: the environment variable N"),
+    ]);
+}
+
+#[test]
+fn what_a_url_says_is_not_said_again_by_a_key() {
+    let around = Fake::default().with_file("/pw", "x").with_file("/ca", "x");
+    let cases = [
+        ("postgres://u:pw@h/d", "password_file = \"/pw\"", "source.password_file: source.url holds a password too"),
+        ("postgres://u@h/d?password=x", "password_file = \"/pw\"", "source.url says `password` too"),
+        (
+            "postgres://u@h/d?application_name=b&sslmode=require",
+            "sslmode = \"require\"",
+            "source.url says `sslmode` too",
+        ),
+        ("postgres://u@h/d?connect_timeout=3", "connect_timeout_ms = 3", "source.url says `connect_timeout` too"),
+        ("postgres://u@h/d?sslrootcert=/ca", "sslrootcert = \"/ca\"", "source.url says `sslrootcert` too"),
+    ];
+    for (url, line, expected) in cases {
+        let text = format!("[source]\nurl = \"{url}\"\n{line}\n[[outbox]]\ntable = \"public.outbox\"\n");
+        let faults = parse(&text, false, &around).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].to_string().contains(expected), "{}", faults[0]);
+    }
+}
+
+#[test]
+fn what_is_faulty_is_not_called_missing_too() {
+    let cases = [
+        "[source]\nurl = 3\n[[outbox]]\ntable = \"public.outbox\"\n".to_owned(),
+        "[source]\nurl = \"${NONE}\"\n[[outbox]]\ntable = \"public.outbox\"\n".to_owned(),
+        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = 3\n".to_owned(),
+        with("", "[checkpoint]\nstore = \"file\"\npath = 3"),
+        with("slot = \"A\"", ""),
+        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\nrouter = 3\n".to_owned(),
+    ];
+    for text in cases {
+        assert_eq!(faults(&text).lines().count(), 1, "{text}{}", faults(&text));
+    }
+}
+
+#[test]
+fn nothing_that_is_typed_makes_the_reader_panic() {
+    let pieces = [
+        "[source]",
+        "\nurl=",
+        "\"${",
+        "}\"",
+        "[[outbox]]",
+        "table",
+        "=",
+        "1",
+        ".",
+        "\n",
+        "{",
+        "}",
+        "[",
+        "\"",
+        "é",
+        "\u{0}",
+        "'",
+    ];
+    // A linear congruential generator: the same texts in every run.
+    let mut state: u64 = 1;
+    for _ in 0..20_000 {
+        let mut text = String::new();
+        for _ in 0..12 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let choice = usize::try_from(state >> 33).unwrap() % pieces.len();
+            text.push_str(pieces[choice]);
+        }
+        if let Err(faults) = parse_fake(&text) {
+            assert!(!faults.is_empty(), "refused without a word: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_unreadable_file_is_named_with_the_way_to_name_another() {
+    let error = load(Path::new("/none.toml"), &Fake::default()).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }));
+    assert!(error.to_string().contains("/none.toml") && error.to_string().contains("WALPOST_CONFIG"), "{error}");
+    let around = Fake::default().with_file("/x.toml", "[source]\nslto = 1\n");
+    let error = load(Path::new("/x.toml"), &around).unwrap_err().to_string();
+    let lines: Vec<_> = error.lines().collect();
+    assert!(lines[0].starts_with("/x.toml:1:1: source.url: "), "{error}");
+    assert!(lines[1].starts_with("/x.toml:2:1: source.slto: "), "{error}");
+    assert!(lines[2].starts_with("/x.toml: outbox: there is none"), "{error}");
+}

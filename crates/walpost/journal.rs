@@ -1,0 +1,119 @@
+//! What the relay writes into its log while it runs: one line an event of operation, never a payload, never a secret.
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+use walpost_core::failure::{Class, Failure};
+use walpost_core::port::Refusal;
+use walpost_core::record::Record;
+use walpost_core::router::InvalidOperation;
+use walpost_core::session::{End, Notice, Session};
+use walpost_core::start::StartState;
+use walpost_postgres::preflight::{Finding, Severity};
+
+/// An error with its causes, from the outermost to the root, in one line.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let _ = write!(text, ": {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// What is wrong, and what to do about it.
+#[must_use]
+pub fn with_remedy(sentence: &str, remedy: Option<&str>) -> String {
+    match remedy {
+        Some(remedy) => format!("{sentence}; {remedy}"),
+        None => sentence.to_owned(),
+    }
+}
+
+/// How server, slot and checkpoint stand to each other, where the relay may start.
+pub fn start(state: &StartState) {
+    let sentence = state.sentence();
+    match state {
+        StartState::Resume { .. } => tracing::debug!("{sentence}"),
+        _ => tracing::warn!("{}", with_remedy(&sentence, state.remedy().as_deref())),
+    }
+}
+
+/// A session that is over, and what it did.
+pub fn ended(session: &Session, end: &End) {
+    let counters = session.counters();
+    tracing::info!(
+        position = %end.position,
+        confirmed = %session.confirmed(),
+        transactions = counters.transactions,
+        events = counters.events,
+        other_inserts = counters.other_inserts,
+        skipped_rows = counters.skipped_rows,
+        unsettled = end.unsettled,
+        "the session ended"
+    );
+}
+
+/// Something that the preflight found.
+pub fn finding(finding: &Finding) {
+    let Finding { subject, sentence, remedy, .. } = finding;
+    match finding.severity {
+        Severity::Error => tracing::error!(subject, remedy, "{sentence}"),
+        Severity::Warning => tracing::warn!(subject, remedy, "{sentence}"),
+        Severity::Note => tracing::info!(subject, remedy, "{sentence}"),
+    }
+}
+
+/// A record that was reported undelivered.
+pub fn undelivered(failure: &Failure) {
+    match failure.class {
+        // The failure in front of it is logged, and says why.
+        Class::Withdrawn => {}
+        Class::Row | Class::Route | Class::Sink | Class::Configuration => {
+            tracing::warn!(class = ?failure.class, reason = failure.reason, "a record was not delivered; order is kept and it is tried again");
+        }
+    }
+}
+
+/// A record that the sink did not accept.
+pub fn refused(record: &Record, refusal: &Refusal) {
+    match refusal {
+        Refusal::Full => {}
+        Refusal::Failed(failure) => tracing::warn!(
+            class = ?failure.class,
+            topic = &*record.topic,
+            commit_lsn = %record.identity.commit_lsn,
+            ordinal = record.identity.ordinal,
+            reason = failure.reason,
+            "the sink did not accept a record"
+        ),
+    }
+}
+
+/// A sink that could not be made anew.
+pub fn reset_failed(failure: &Failure) {
+    tracing::warn!(reason = failure.reason, "the sink could not be reset; it is tried again");
+}
+
+/// Something that the session noticed in the stream.
+pub fn notice(notice: &Notice) {
+    match notice {
+        Notice::Updated(table, InvalidOperation::Error) => {
+            tracing::error!(%table, "rows of the outbox were updated; updates are not published");
+        }
+        Notice::Updated(table, InvalidOperation::Warn | InvalidOperation::Fatal) => {
+            tracing::warn!(%table, "rows of the outbox were updated; updates are not published");
+        }
+        Notice::Removed(table) => {
+            tracing::info!(%table, "rows of the outbox were deleted or truncated and the publication says so; a publication of inserts alone saves that traffic");
+        }
+        Notice::UnknownMessage(tag) => {
+            tracing::warn!(
+                tag,
+                "the server sent a kind of message that protocol version 1 does not know; it is skipped"
+            );
+        }
+    }
+}

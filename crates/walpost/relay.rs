@@ -1,0 +1,91 @@
+//! From the settings to the terms of the edges: which slot, which store, which tables.
+
+use std::path::Path;
+
+use walpost_core::lsn::Lsn;
+use walpost_core::position::{Checkpoint, Epoch};
+use walpost_core::start::{ServerState, Wanted};
+use walpost_core::time::Timestamp;
+use walpost_postgres::checkpoint::{FileStore, PostgresStore, SlotStore, Store};
+use walpost_postgres::inspect::{OutboxSubject, Subject};
+use walpost_postgres::setup::SetupSettings;
+
+use crate::config::settings::{self, Settings};
+
+/// What the comparison at start is asked about.
+#[must_use]
+pub fn wanted(settings: &Settings) -> Wanted {
+    Wanted {
+        relay: settings.name().to_owned(),
+        database: settings.source().connection().database().to_owned(),
+        slot: settings.source().slot().to_string(),
+        plugin: "pgoutput".to_owned(),
+    }
+}
+
+/// The checkpoint store that is configured.
+#[must_use]
+pub fn store(settings: &Settings) -> Store {
+    store_of(settings, settings.checkpoint().store())
+}
+
+/// A store of this kind for this relay.
+#[must_use]
+pub fn store_of(settings: &Settings, kind: &settings::Store) -> Store {
+    let connection = settings.source().connection().clone();
+    match kind {
+        settings::Store::Postgres => Store::Postgres(PostgresStore::new(connection, settings.name())),
+        settings::Store::File(path) => Store::File(FileStore::new(path as &Path)),
+        settings::Store::Slot => {
+            Store::Slot(SlotStore::new(connection, settings.name(), settings.source().slot().clone()))
+        }
+    }
+}
+
+/// The checkpoint of this relay at a position. Its epoch is still to be claimed.
+#[must_use]
+pub fn checkpoint_at(
+    settings: &Settings,
+    position: Lsn,
+    commit_time: Option<Timestamp>,
+    server: &ServerState,
+) -> Checkpoint {
+    let Wanted { relay, database, slot, .. } = wanted(settings);
+    Checkpoint {
+        relay,
+        system: server.system,
+        timeline: server.timeline,
+        database,
+        slot,
+        position,
+        commit_time,
+        epoch: Epoch(0),
+    }
+}
+
+/// What `init` is asked for.
+#[must_use]
+pub fn setup(settings: &Settings, with_outbox: bool) -> SetupSettings {
+    SetupSettings {
+        slot: settings.source().slot().clone(),
+        publications: settings.source().publications().to_vec(),
+        outboxes: settings.outboxes().iter().map(|outbox| outbox.table.clone()).collect(),
+        with_outbox,
+        with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
+        failover: false,
+    }
+}
+
+/// What the preflight looks at.
+#[must_use]
+pub fn subject(settings: &Settings) -> Subject {
+    let outbox = |outbox: &walpost_core::outbox::Outbox| OutboxSubject {
+        table: outbox.table.clone(),
+        columns: outbox.router.required_columns().into_iter().map(str::to_owned).collect(),
+    };
+    Subject {
+        slot: settings.source().slot().clone(),
+        publications: settings.source().publications().to_vec(),
+        outboxes: settings.outboxes().iter().map(outbox).collect(),
+    }
+}

@@ -1,0 +1,351 @@
+//! Makes connections, for as long as there is sense in it.
+//!
+//! Each attempt looks at slot, checkpoint and server, compares them, starts the stream, which takes the slot, reads the
+//! checkpoint once more, claims it, and drives a session to its end. What ended an attempt is decided in one place:
+//! [`decide`]. The sink outlives the attempts; so does, in memory, how far the last one got.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use walpost_core::backoff::Backoff;
+use walpost_core::failure::{Class as DeliveryClass, Failure};
+use walpost_core::lsn::Lsn;
+use walpost_core::port::{Checkpoints, Sink, Ticket};
+use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
+use walpost_core::session::{self, Cause, End, Session, SessionError};
+use walpost_core::start::{self, ServerState, StartState};
+use walpost_core::time::Timestamp;
+use walpost_postgres::checkpoint::{self, Store};
+use walpost_postgres::error::{Class, Error as PostgresError};
+use walpost_postgres::inspect;
+use walpost_postgres::sql;
+use walpost_postgres::stream::{Stream, StreamSettings};
+
+use crate::commands::Outcome;
+use crate::config::Settings;
+use crate::driver::{Checkpointer, Clock, Driven, Signals, drive};
+use crate::exit::{Ended, Exit};
+use crate::signals::Stop;
+use crate::sink::AnySink;
+use crate::{journal, relay};
+
+/// The longest wait before the slot is looked at again while somebody else has it.
+const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a statement may take on the session that looks at the server.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Supervisor {
+    settings: Settings,
+    session_settings: session::Settings,
+    sink: AnySink,
+    stop: Stop,
+    clock: Clock,
+    backoff: Backoff,
+    seed: u64,
+    memory: Option<Memory>,
+    next_ticket: Ticket,
+    has_streamed: bool,
+    /// Whom the log says that we wait for.
+    stands_by_for: Option<String>,
+}
+
+/// How far the last session of this process got, which the checkpoint store may not know yet.
+#[derive(Debug, Clone, Copy)]
+struct Memory {
+    system: SystemIdentifier,
+    timeline: Timeline,
+    /// Under which our checkpoints were written. Another one in the store means that another relay went on from there.
+    epoch: Epoch,
+    position: Lsn,
+    commit_time: Option<Timestamp>,
+    first_owed: Option<Identity>,
+}
+
+impl Memory {
+    /// Whether it is about this server, and the store is as we left it. An operator may have changed it, backwards too.
+    fn is_of(&self, stored: Option<&Checkpoint>, server: &ServerState, store: &Store) -> bool {
+        let is_as_left = stored.is_some_and(|stored| !store.keeps_a_checkpoint() || stored.epoch == self.epoch);
+        self.system == server.system && is_as_left
+    }
+
+    /// The stored checkpoint, moved on to where we are.
+    fn ahead_of(&self, stored: &Checkpoint) -> Checkpoint {
+        if self.position < stored.position {
+            return stored.clone();
+        }
+        Checkpoint {
+            timeline: self.timeline,
+            position: self.position,
+            commit_time: self.commit_time.or(stored.commit_time),
+            ..stored.clone()
+        }
+    }
+}
+
+/// What ended an attempt.
+#[derive(Debug)]
+enum Trouble {
+    /// The relay was told to stop before a session began.
+    StoppedBefore,
+    /// PostgreSQL could not be reached, or refused.
+    Postgres(PostgresError),
+    /// The checkpoint store could not be read or claimed.
+    Checkpoint(checkpoint::Error),
+    /// Server, slot and checkpoint do not fit together.
+    Start(StartState),
+    /// Another relay has moved the checkpoint between our look at it and our hold of the slot.
+    Moved,
+    /// A session ended.
+    Session { cause: Cause, unsettled: usize, source_error: Option<PostgresError> },
+}
+
+/// What is done about it.
+#[derive(Debug)]
+enum Decision {
+    /// Try again after the next wait.
+    Again(String),
+    /// Somebody else has the slot: ask again soon, for as long as it takes. That is how a second instance stands by.
+    StandBy(String),
+    /// End the process.
+    End(Result<Exit, Ended>),
+}
+
+impl Supervisor {
+    /// A supervisor of this relay. It stops by itself at `until`, if that is given. `seed` makes the waits of many relays
+    /// differ.
+    #[must_use]
+    pub fn new(settings: Settings, until: Option<Lsn>, sink: AnySink, stop: Stop, clock: Clock, seed: u64) -> Self {
+        let session_settings = session::Settings { stop_at: until, ..settings.session() };
+        let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
+        Self {
+            settings,
+            session_settings,
+            sink,
+            stop,
+            clock,
+            backoff,
+            seed,
+            memory: None,
+            next_ticket: Ticket(0),
+            has_streamed: false,
+            stands_by_for: None,
+        }
+    }
+
+    /// Connects and drives until told to stop, or until only an operator can help. `on_first_stream` is called once, when a
+    /// stream has started.
+    ///
+    /// The sink comes back with the outcome: it is for the caller to close.
+    pub async fn run(mut self, on_first_stream: impl Fn()) -> (AnySink, Outcome) {
+        loop {
+            let trouble = self.attempt(&on_first_stream).await;
+            match decide(trouble, self.sink.exit()) {
+                Decision::End(outcome) => return (self.sink, outcome),
+                Decision::Again(reason) => {
+                    let wait = self.backoff.next_wait();
+                    let wait_ms = wait.as_millis();
+                    tracing::warn!(reason, tries = self.backoff.tries(), wait_ms, "trying again");
+                    self.wait(wait).await;
+                }
+                Decision::StandBy(reason) => {
+                    if self.stands_by_for.as_ref() != Some(&reason) {
+                        tracing::warn!(reason, "standing by");
+                        self.stands_by_for = Some(reason);
+                    }
+                    let wait = self.backoff.next_wait().min(STAND_BY_INTERVAL);
+                    self.wait(wait).await;
+                }
+            }
+        }
+    }
+
+    /// Waits, but not beyond a stop; the next attempt sees it.
+    async fn wait(&mut self, wait: Duration) {
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = self.stop.asked() => {}
+        }
+    }
+
+    async fn attempt(&mut self, on_first_stream: &impl Fn()) -> Trouble {
+        let mut stop = self.stop.clone();
+        let connected = tokio::select! {
+            connected = self.connect() => connected,
+            () = stop.asked() => Err(Trouble::StoppedBefore),
+        };
+        match connected {
+            Ok(connection) => self.stream(connection, on_first_stream).await,
+            Err(trouble) => trouble,
+        }
+    }
+
+    /// Gets hold of the slot and of the checkpoint.
+    async fn connect(&mut self) -> Result<Connection, Trouble> {
+        let source = self.settings.source();
+        let sql = sql::Session::connect(source.connection(), STATEMENT_TIMEOUT).await.map_err(Trouble::Postgres)?;
+        let mut store = relay::store(&self.settings);
+        // In this order: a relay that stops in between has moved only what is read later.
+        let slot = inspect::slot_state(&sql, source.slot()).await.map_err(Trouble::Postgres)?;
+        let stored = store.load().await.map_err(Trouble::Checkpoint)?;
+        let server = inspect::server_state(&sql, source.connection()).await.map_err(Trouble::Postgres)?;
+        let memory = self.memory.filter(|memory| memory.is_of(stored.as_ref(), &server, &store));
+        let known =
+            stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
+        let state = start::compare(&server, slot.as_ref(), known.as_ref(), &relay::wanted(&self.settings));
+        let (Some(position), Some(slot)) = (state.start(), slot) else { return Err(Trouble::Start(state)) };
+        journal::start(&state);
+
+        let acknowledged = slot.confirmed.unwrap_or(position);
+        let settings =
+            StreamSettings::new(source.slot().clone(), source.publications().to_vec(), position, acknowledged)
+                .with_wal_sender_timeout(source.wal_sender_timeout());
+        let stream =
+            Stream::connect(source.connection(), sql.endpoint(), &settings).await.map_err(Trouble::Postgres)?;
+        // The slot is ours from here on. Whoever had it before us may have gone on since we looked.
+        if store.keeps_a_checkpoint() && store.load().await.map_err(Trouble::Checkpoint)? != stored {
+            return Err(Trouble::Moved);
+        }
+        let commit_time = known.as_ref().and_then(|known| known.commit_time);
+        let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, &server);
+        let epoch = store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?;
+        let beginning = session::Start {
+            position,
+            // The claim wrote it.
+            checkpointed: position,
+            timeline: server.timeline,
+            commit_time,
+            first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
+            first_ticket: self.next_ticket,
+            seed: self.seed ^ self.next_ticket.0,
+        };
+        Ok(Connection { sql, stream, store, checkpoint: Checkpoint { epoch, ..checkpoint }, beginning, server })
+    }
+
+    async fn stream(&mut self, connection: Connection, on_first_stream: &impl Fn()) -> Trouble {
+        let Connection { sql, stream, store, checkpoint, beginning, server } = connection;
+        tracing::info!(
+            position = %beginning.position,
+            timeline = server.timeline.0,
+            slot = %self.settings.source().slot(),
+            checkpoint = store.place(),
+            "streaming"
+        );
+        self.stands_by_for = None;
+        if !std::mem::replace(&mut self.has_streamed, true) {
+            on_first_stream();
+        }
+        let epoch = checkpoint.epoch;
+        let checkpointer = Checkpointer::start(store, checkpoint, |error| !error.class().is_retried());
+        let mut session =
+            Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
+        let mut stop = self.stop.clone();
+        let mut watcher = sql.watcher();
+        let server_gone = async {
+            let reason = journal::chain(&*watcher.ended().await);
+            tracing::warn!(
+                reason,
+                "PostgreSQL ended our session; the stream is closed, so that no shutdown waits for us"
+            );
+        };
+        let signals = Signals { stop: stop.asked(), server_gone };
+        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, signals, self.clock).await;
+        if session.counters().transactions > 0 {
+            self.backoff.reset();
+        }
+        journal::ended(&session, &driven.end);
+        self.remember(&driven.end, &server, epoch);
+        if driven.end.needs_reset
+            && let Err(failure) = self.sink.reset().await
+        {
+            journal::reset_failed(&failure);
+        }
+        let Driven { end: End { cause, unsettled, .. }, source_error } = driven;
+        Trouble::Session { cause, unsettled, source_error }
+    }
+
+    fn remember(&mut self, end: &End, server: &ServerState, epoch: Epoch) {
+        self.next_ticket = end.next_ticket;
+        self.memory = Some(Memory {
+            system: server.system,
+            timeline: server.timeline,
+            epoch,
+            position: end.position,
+            commit_time: end.commit_time,
+            first_owed: end.first_owed,
+        });
+    }
+}
+
+/// A stream that has started and a checkpoint that is ours.
+struct Connection {
+    /// Tells when the server shuts down.
+    sql: sql::Session,
+    stream: Stream,
+    store: Store,
+    /// As it was claimed.
+    checkpoint: Checkpoint,
+    beginning: session::Start,
+    server: ServerState,
+}
+
+/// What is done about what ended an attempt: the one place that decides it.
+fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
+    match trouble {
+        Trouble::StoppedBefore => Decision::End(Ok(Exit::Success)),
+        Trouble::Moved => Decision::Again("another relay has moved the checkpoint meanwhile".to_owned()),
+        Trouble::Start(state @ StartState::SlotBusy { .. }) => Decision::StandBy(state.sentence()),
+        Trouble::Start(state) => {
+            let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
+            Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
+        }
+        Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Session { cause, unsettled, source_error } => match cause {
+            Cause::Stopped if unsettled == 0 => Decision::End(Ok(Exit::Success)),
+            Cause::Stopped => Decision::End(Err(Ended::with_sentence(
+                Exit::ForcedStop,
+                format!("stopped with {unsettled} records undelivered; they are published after the next start"),
+            ))),
+            Cause::SourceLost => match source_error {
+                Some(error) => judge(error.class(), &journal::chain(&error)),
+                None => Decision::Again("the connection was given up".to_owned()),
+            },
+            Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
+            Cause::Broken(error @ (SessionError::Row { .. } | SessionError::Updated(_))) => {
+                Decision::End(Err(Ended::because(Exit::BadRow, error)))
+            }
+            Cause::Broken(error) => Decision::Again(journal::chain(&error)),
+            Cause::Undeliverable(identity, failure) => {
+                Decision::End(Err(undeliverable(identity, &failure, sink_refusal)))
+            }
+        },
+    }
+}
+
+/// What is done about an error of PostgreSQL, or of a checkpoint store.
+fn judge(class: Class, reason: &str) -> Decision {
+    match class {
+        Class::Transient | Class::ShuttingDown => Decision::Again(reason.to_owned()),
+        Class::SlotBusy => Decision::StandBy(reason.to_owned()),
+        Class::Unforeseen => {
+            tracing::error!(reason, "this was not foreseen");
+            Decision::Again(reason.to_owned())
+        }
+        Class::NeedsOperator(remedy) => {
+            let sentence = journal::with_remedy(reason, Some(remedy));
+            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
+        }
+    }
+}
+
+fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit) -> Ended {
+    let exit = match failure.class {
+        DeliveryClass::Configuration => sink_refusal,
+        DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => Exit::BadRow,
+    };
+    let sentence = format!("commit {}, row {} of its transaction: {failure}", identity.commit_lsn, identity.ordinal);
+    Ended::with_sentence(exit, sentence)
+}

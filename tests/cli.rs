@@ -1,0 +1,165 @@
+//! The command line of the real binary: what it says, where it says it, and the code that it ends with.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::config::Folder;
+
+/// What the binary said, and its exit code.
+struct Said {
+    code: i32,
+    output: String,
+    errors: String,
+}
+
+fn walpost(arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+    let mut command = binary(arguments);
+    command.envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    Said {
+        code: output.status.code().expect("ended by a signal"),
+        output: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The binary, in an environment that says nothing about PostgreSQL or walpost.
+fn binary(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_walpost"));
+    let inherited = std::env::vars_os().map(|(name, _)| name);
+    for name in inherited
+        .filter(|name| name.to_string_lossy().starts_with("PG") || name.to_string_lossy().starts_with("WALPOST_"))
+    {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+const LEAST: &str = "[source]\nurl = \"postgres://walpost@127.0.0.1:1/app\"\n[[outbox]]\ntable = \"public.outbox\"\n";
+
+#[test]
+fn help_names_every_command_with_examples_and_exit_codes() {
+    let Said { code, output, errors } = walpost(&["--help"], &[]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    for part in [
+        "run",
+        "init",
+        "check",
+        "checkpoint",
+        "config",
+        "Examples:",
+        "walpost init -c",
+        "Exit codes:",
+        "The configuration is wrong",
+    ] {
+        assert!(output.contains(part), "{part}: {output}");
+    }
+    let run = walpost(&["run", "--help"], &[]);
+    assert!(run.output.contains("WALPOST_CONFIG") && run.output.contains("Exit codes:"), "{}", run.output);
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let Said { code, output, .. } = walpost(&["--version"], &[]);
+    assert_eq!((code, output.trim()), (0, concat!("walpost ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn what_cannot_be_understood_ends_with_2_and_says_so_on_standard_error() {
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "Usage:"),
+        (&["runn"], "run"),
+        (&["run", "--dry-run"], "--dry-run"),
+        (&["init", "-c"], "--config"),
+        (&["checkpoint"], "adopt-slot"),
+        (&["checkpoint", "copy"], "--to"),
+        (&["checkpoint", "copy", "--to", "slot"], "write postgres, or file: and a path"),
+    ];
+    for (arguments, expected) in cases {
+        let Said { code, output, errors } = walpost(arguments, &[]);
+        assert_eq!((code, output.as_str()), (2, ""), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn every_fault_of_a_configuration_is_a_line_and_the_code_is_3() {
+    let folder = Folder::new();
+    let path = folder.write("walpost.toml", "[source]\nslto = \"x\"\nslot = \"My-Slot\"\n");
+    for arguments in [
+        &["config", "check", "-c", &path][..],
+        &["run", "-c", &path],
+        &["init", "-c", &path],
+        &["check", "-c", &path],
+        &["checkpoint", "show", "-c", &path],
+        &["checkpoint", "copy", "--to", "postgres", "--config", &path],
+    ] {
+        let Said { code, output, errors } = walpost(arguments, &[]);
+        assert_eq!((code, output.as_str()), (3, ""), "{arguments:?}");
+        let lines: Vec<_> = errors.lines().collect();
+        assert_eq!(lines.len(), 4, "{errors}");
+        assert!(lines[0].starts_with(&format!("{path}:1:1: source.url: the database is missing")), "{errors}");
+        assert!(
+            lines[1].starts_with(&format!("{path}:2:1: source.slto: there is no such key; did you mean `slot`?")),
+            "{errors}"
+        );
+        assert!(lines[2].starts_with(&format!("{path}:3:1: source.slot: \"My-Slot\"")), "{errors}");
+        assert!(lines[3].starts_with(&format!("{path}: outbox: there is none")), "{errors}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named_and_the_code_is_3() {
+    let Said { code, errors, .. } = walpost(&["run", "-c", "/none/walpost.toml"], &[]);
+    assert_eq!(code, 3);
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.contains("/none/walpost.toml") && errors.contains("No such file"), "{errors}");
+}
+
+#[test]
+fn the_file_is_the_options_else_the_variables_else_walpost_toml_here() {
+    let folder = Folder::new();
+    let good = folder.write("good.toml", LEAST);
+    folder.write("walpost.toml", LEAST);
+    let check = |arguments: &[&str], variables: &[(&str, &str)], here: &Path| {
+        let mut command = binary(arguments);
+        let output = command.envs(variables.iter().copied()).current_dir(here).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let said = |file: &str| (Some(0), format!("{file}: good; relay \"walpost\" publishes public.outbox\n"));
+    let nothing = Folder::new();
+    assert_eq!(check(&["config", "check"], &[], folder.path()), said("walpost.toml"));
+    assert_eq!(check(&["config", "check"], &[("WALPOST_CONFIG", &good)], nothing.path()), said(&good));
+    assert_eq!(check(&["config", "check", "-c", &good], &[("WALPOST_CONFIG", "/none")], nothing.path()), said(&good));
+    assert_eq!(check(&["config", "check"], &[], nothing.path()).0, Some(3));
+}
+
+#[test]
+fn warnings_do_not_keep_a_configuration_from_being_good() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let path =
+        folder.write("walpost.toml", "[source]\nurl = \"postgres://u:hunter2@h/d\"\n[[outbox]]\ntable = \"outbox\"\n");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let Said { code, output, errors } = walpost(&["config", "check", "-c", &path], &[]);
+    assert_eq!(code, 0, "{errors}");
+    assert!(output.contains("good") && !output.contains("hunter2") && !errors.contains("hunter2"), "{output}{errors}");
+    let lines: Vec<_> = errors.lines().collect();
+    assert_eq!(lines.len(), 2, "{errors}");
+    assert!(lines[0].contains("chmod 600") && lines[1].contains("public.outbox is meant"), "{errors}");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(walpost(&["config", "check", "-c", &path], &[]).errors.lines().count(), 1);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error_and_no_panic() {
+    let mut command = binary(&["config", "reference"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,139 @@
+//! The relay is killed, or stopped, at any moment, and the next one takes up where it left off.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::consumer::{Consumer, Received};
+use walpost_testkit::relay::Relay;
+use walpost_testkit::servers::shared_postgres;
+
+use crate::rig::{LIMIT, Rig, breakable_kafka};
+
+/// Kills that have to count.
+const KILLS: usize = 20;
+/// More than this many are not tried.
+const ATTEMPTS: usize = 60;
+
+#[test]
+fn twenty_kills_with_events_unacknowledged_lose_nothing_and_repeat_identically() {
+    let kafka = breakable_kafka();
+    let rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), "killed", &["public.outbox", "public.other_outbox"]);
+    let running = rig.workload().pause(Duration::from_millis(10)).start();
+    let mut consumer = rig.consumer();
+    let mut kills = 0;
+    for attempt in 0..ATTEMPTS {
+        if kills == KILLS {
+            break;
+        }
+        let relay = rig.start();
+        publish_some(&mut consumer, &relay);
+        let is_frozen = attempt % 2 == 0;
+        if is_frozen {
+            // From here on nothing is acknowledged, and yet the relay receives.
+            kafka.sigstop().unwrap();
+            running.wait_for_more_rows(30, LIMIT).unwrap();
+            rig.wait_until_sent();
+        }
+        // A kill counts only if rows were committed by then that the broker did not have, even when all is over.
+        let committed = rig.committed();
+        relay.kill9().unwrap();
+        kafka.sigcont().unwrap();
+        let delivered = ids(consumer.read_to_end(LIMIT).unwrap());
+        let counts = committed.iter().any(|id| !delivered.contains(id.as_str()));
+        kills += usize::from(counts);
+    }
+    assert_eq!(kills, KILLS, "too few kills came while events were unacknowledged");
+    let report = running.stop();
+    let relay = rig.start();
+    let verdict = rig.assert_delivered(Repeats::Allowed);
+    assert!(!verdict.repeated.is_empty(), "{KILLS} kills without a repeat prove that none was worth it: {verdict}");
+    assert!(report.rolled_back_rows > 0);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+/// Waits until a relay has published something of its own.
+fn publish_some(consumer: &mut Consumer, relay: &Relay) {
+    let distinct = ids(consumer.read_to_end(LIMIT).unwrap()).len();
+    let waiting_for = format!("records that are new, of the relay {}", relay.pid());
+    consumer.read_until(&waiting_for, LIMIT, |records| ids(records).len() >= distinct + 10).unwrap();
+}
+
+fn ids(records: &[Received]) -> BTreeSet<&str> {
+    records.iter().filter_map(Received::id).collect()
+}
+
+#[test]
+fn relays_that_are_stopped_in_order_repeat_nothing() {
+    let rig = Rig::ready("stopped", &["public.outbox"]);
+    let running = rig.workload().pause(Duration::from_millis(2)).start();
+    let mut consumer = rig.consumer();
+    for _ in 0..4 {
+        let relay = rig.start();
+        publish_some(&mut consumer, &relay);
+        relay.stop(LIMIT).unwrap().assert_success();
+    }
+    let _ = running.stop();
+    let relay = rig.start();
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_stopped_relay_has_confirmed_all_that_it_published() {
+    let rig = Rig::ready("confirmed", &["public.outbox"]);
+    let relay = rig.start();
+    rig.workload().transactions(50).run(LIMIT).unwrap();
+    rig.assert_delivered(Repeats::Forbidden);
+    let end = rig.value("SELECT max(pg_current_wal_flush_lsn()) FROM outbox");
+    // A keepalive or the last commit; the server itself writes a little now and then.
+    relay.stop(LIMIT).unwrap().assert_success();
+    let owed = format!(
+        "SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{slot}', NULL, NULL, 'proto_version', '1', \
+         'publication_names', '{slot}') WHERE get_byte(data, 0) = ascii('I')",
+        slot = rig.database.name()
+    );
+    assert_eq!(rig.value(&owed), "0", "the slot stands before {end}");
+}
+
+/// A relay whose output nobody reads, with more to say than any pipe takes.
+fn stuck_relay(label: &str, stop_timeout_ms: &str) -> (Rig, Relay) {
+    let mut rig = Rig::ready(label, &["public.outbox"]);
+    rig.configure(|config| config.stdout().set("stop", "timeout_ms", stop_timeout_ms));
+    let relay = rig.start_streaming();
+    relay.stall_output(true);
+    rig.insert("key", 0, 5_000);
+    rig.wait_until_sent();
+    (rig, relay)
+}
+
+#[test]
+fn a_second_sigterm_ends_the_relay_at_once() {
+    let (_rig, relay) = stuck_relay("twice", "600000");
+    relay.sigterm().unwrap();
+    relay.wait_for_log("once more ends at once", LIMIT).unwrap();
+    assert!(relay.is_running());
+    let since = Instant::now();
+    relay.sigterm().unwrap();
+    let ended = relay.wait(LIMIT).unwrap();
+    ended.assert_said(9, &["ending at once"]);
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+}
+
+#[test]
+fn a_stop_waits_no_longer_for_a_stuck_sink_than_configured_and_the_next_relay_repeats_the_rest() {
+    let (rig, relay) = stuck_relay("stuck", "1000");
+    let since = Instant::now();
+    relay.sigterm().unwrap();
+    let ended = relay.wait(LIMIT).unwrap();
+    assert_eq!(ended.code(), Some(9), "{}", ended.log);
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    let mut all = ended.records().unwrap();
+    let relay = rig.start();
+    let truth = rig.truth();
+    let missing = truth.len() - ids(&all).len();
+    all.extend(relay.wait_for_output(missing, LIMIT).unwrap());
+    relay.stop(LIMIT).unwrap();
+    let verdict = walpost_testkit::checker::check(&rig.truth_of_lines(), &all);
+    verdict.assert_clean(Repeats::Allowed);
+}
