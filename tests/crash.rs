@@ -18,8 +18,7 @@ const ATTEMPTS: usize = 60;
 #[test]
 fn twenty_kills_with_events_unacknowledged_lose_nothing_and_repeat_identically() {
     let kafka = breakable_kafka();
-    let rig =
-        Rig::ready_on(shared_postgres(), kafka.endpoint(), "killed", &["public.outbox", "public.other_outbox"]);
+    let rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), "killed", &["public.outbox", "public.other_outbox"]);
     let running = rig.workload().pause(Duration::from_millis(10)).start();
     let mut consumer = rig.consumer();
     let mut kills = 0;
@@ -89,8 +88,11 @@ fn a_stopped_relay_has_confirmed_all_that_it_published() {
     let end = rig.value("SELECT max(pg_current_wal_flush_lsn()) FROM outbox");
     // A keepalive or the last commit; the server itself writes a little now and then.
     relay.stop(LIMIT).unwrap().assert_success();
-    let owed = format!("SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{slot}', NULL, NULL, 'proto_version', '1', \
-         'publication_names', '{slot}') WHERE get_byte(data, 0) = ascii('I')", slot = rig.database.name());
+    let owed = format!(
+        "SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{slot}', NULL, NULL, 'proto_version', '1', \
+         'publication_names', '{slot}') WHERE get_byte(data, 0) = ascii('I')",
+        slot = rig.database.name()
+    );
     assert_eq!(rig.value(&owed), "0", "the slot stands before {end}");
 }
 

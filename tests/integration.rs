@@ -2,5 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, also in the functions that its tests share")]
 
+mod bounds;
 mod cli;
 mod config;
+mod crash;
+mod delivery;
+mod faults;
+mod rig;
+mod slot;

@@ -16,28 +16,28 @@ use walpost_testkit::servers::{
 use walpost_testkit::workload::{Outbox, Workload};
 
 /// Longer than anything may take on a busy machine that is in order.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Partitions of each topic.
-pub const PARTITIONS: i32 = 3;
+pub(crate) const PARTITIONS: i32 = 3;
 
 /// The program under test.
-pub const WALPOST: &str = env!("CARGO_BIN_EXE_walpost");
+pub(crate) const WALPOST: &str = env!("CARGO_BIN_EXE_walpost");
 
 /// Waits for a condition; a test that waits in vain fails with its name.
 #[track_caller]
-pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     wait_until(what, LIMIT, condition).unwrap();
 }
 
 /// Lets time pass, where time itself is what is tested.
-pub fn let_pass(duration: Duration) {
+pub(crate) fn let_pass(duration: Duration) {
     let since = Instant::now();
     eventually("time to pass", || since.elapsed() >= duration);
 }
 
 /// The broker that tests may freeze and kill, one at a time. Whoever gets it finds it running.
-pub fn breakable_kafka() -> MutexGuard<'static, Kafka> {
+pub(crate) fn breakable_kafka() -> MutexGuard<'static, Kafka> {
     static BROKER: OnceLock<Mutex<Kafka>> = OnceLock::new();
     let broker = BROKER.get_or_init(|| Mutex::new(Kafka::start().unwrap()));
     // A test that failed may have left it frozen or dead.
@@ -48,34 +48,39 @@ pub fn breakable_kafka() -> MutexGuard<'static, Kafka> {
 }
 
 /// See the module's documentation.
-pub struct Rig {
-    pub database: Database,
-    pub outboxes: Vec<Outbox>,
-    pub walpost: Walpost,
+pub(crate) struct Rig {
+    pub(crate) database: Database,
+    pub(crate) outboxes: Vec<Outbox>,
+    pub(crate) walpost: Walpost,
     config: Config,
     kafka: KafkaEndpoint,
 }
 
 impl Rig {
     /// On the shared servers, with tables of the reference form by these names, and prepared by `walpost init`.
-    pub fn ready(label: &str, tables: &[&str]) -> Self {
+    pub(crate) fn ready(label: &str, tables: &[&str]) -> Self {
         Self::ready_on(shared_postgres(), shared_kafka(), label, tables)
     }
 
     /// As [`Rig::ready`], on other servers.
-    pub fn ready_on(postgres: &PostgresEndpoint, kafka: &KafkaEndpoint, label: &str, tables: &[&str]) -> Self {
+    pub(crate) fn ready_on(postgres: &PostgresEndpoint, kafka: &KafkaEndpoint, label: &str, tables: &[&str]) -> Self {
         let rig = Self::with_tables_on(postgres, kafka, label, tables);
         rig.init();
         rig
     }
 
     /// As [`Rig::ready`], but not prepared.
-    pub fn with_tables(label: &str, tables: &[&str]) -> Self {
+    pub(crate) fn with_tables(label: &str, tables: &[&str]) -> Self {
         Self::with_tables_on(shared_postgres(), shared_kafka(), label, tables)
     }
 
     /// As [`Rig::ready_on`], but not prepared.
-    pub fn with_tables_on(postgres: &PostgresEndpoint, kafka: &KafkaEndpoint, label: &str, tables: &[&str]) -> Self {
+    pub(crate) fn with_tables_on(
+        postgres: &PostgresEndpoint,
+        kafka: &KafkaEndpoint,
+        label: &str,
+        tables: &[&str],
+    ) -> Self {
         let mut rig = Self::empty_on(postgres, kafka, label);
         for table in tables {
             rig.add_outbox(table, &[]);
@@ -85,12 +90,12 @@ impl Rig {
     }
 
     /// An empty database on the shared servers, and a relay that is told of no outbox yet.
-    pub fn empty(label: &str) -> Self {
+    pub(crate) fn empty(label: &str) -> Self {
         Self::empty_on(shared_postgres(), shared_kafka(), label)
     }
 
     /// As [`Rig::empty`], on other servers.
-    pub fn empty_on(postgres: &PostgresEndpoint, kafka: &KafkaEndpoint, label: &str) -> Self {
+    pub(crate) fn empty_on(postgres: &PostgresEndpoint, kafka: &KafkaEndpoint, label: &str) -> Self {
         let database = postgres.fresh_database(label).unwrap();
         let config = Config::new(&database.url(), database.name())
             .kafka(kafka.bootstrap())
@@ -101,12 +106,12 @@ impl Rig {
     }
 
     /// The name of a topic of this test.
-    pub fn topic(&self, name: &str) -> String {
+    pub(crate) fn topic(&self, name: &str) -> String {
         format!("{}.{name}", self.database.name())
     }
 
     /// Tells the relay of a table of the reference form, with options of its router, and makes its topics.
-    pub fn add_outbox(&mut self, table: &str, router: &[(&str, &str)]) {
+    pub(crate) fn add_outbox(&mut self, table: &str, router: &[(&str, &str)]) {
         let outbox = Outbox::new(table, &self.topic(&self.outboxes.len().to_string()));
         for topic in outbox.topics() {
             self.kafka.create_topic(&topic, PARTITIONS).unwrap();
@@ -118,7 +123,7 @@ impl Rig {
     }
 
     /// Tells the relay of any table, whose rows all go to one topic, which is made and returned.
-    pub fn add_table(&mut self, table: &str, topic: &str, router: &[(&str, &str)]) -> String {
+    pub(crate) fn add_table(&mut self, table: &str, topic: &str, router: &[(&str, &str)]) -> String {
         let topic = self.topic(topic);
         self.kafka.create_topic(&topic, PARTITIONS).unwrap();
         let options = [&[("route.topic.replacement", topic.as_str())], router].concat();
@@ -127,38 +132,38 @@ impl Rig {
     }
 
     /// Changes the configuration, for what is started from now on.
-    pub fn configure(&mut self, change: impl FnOnce(Config) -> Config) {
+    pub(crate) fn configure(&mut self, change: impl FnOnce(Config) -> Config) {
         self.config = change(self.config.clone());
         self.walpost.configure(&self.config).unwrap();
     }
 
     /// Has the relay reach PostgreSQL at another address.
-    pub fn reach_by_port(&mut self, port: u16) {
+    pub(crate) fn reach_by_port(&mut self, port: u16) {
         let url = format!("postgres://postgres@127.0.0.1:{port}/{}", self.database.name());
         self.configure(|config| config.set("source", "url", &format!("{url:?}")));
     }
 
     /// Runs `walpost init`, which has to succeed.
     #[track_caller]
-    pub fn init(&self) {
+    pub(crate) fn init(&self) {
         self.call(&["init"]).assert_success();
     }
 
     /// Runs a command that ends by itself.
     #[track_caller]
-    pub fn call(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn call(&self, arguments: &[&str]) -> Ended {
         self.walpost.call(arguments).unwrap()
     }
 
     /// Starts `walpost run`.
     #[track_caller]
-    pub fn start(&self) -> Relay {
+    pub(crate) fn start(&self) -> Relay {
         self.walpost.start().unwrap()
     }
 
     /// Starts `walpost run` and waits until it reads the slot.
     #[track_caller]
-    pub fn start_streaming(&self) -> Relay {
+    pub(crate) fn start_streaming(&self) -> Relay {
         let relay = self.start();
         eventually("the relay to stream", || self.walsender().is_some() || !relay.is_running());
         assert!(relay.is_running(), "the relay ended:\n{}", relay.log());
@@ -166,25 +171,25 @@ impl Rig {
     }
 
     /// Writers into the tables of the reference form.
-    pub fn workload(&self) -> Workload {
+    pub(crate) fn workload(&self) -> Workload {
         Workload::new(&self.database.url(), &self.outboxes)
     }
 
     /// Runs SQL.
     #[track_caller]
-    pub fn sql(&self, script: &str) -> Vec<Vec<String>> {
+    pub(crate) fn sql(&self, script: &str) -> Vec<Vec<String>> {
         self.database.psql(script).unwrap()
     }
 
     /// The first cell of a result.
     #[track_caller]
-    pub fn value(&self, query: &str) -> String {
+    pub(crate) fn value(&self, query: &str) -> String {
         self.database.value(query).unwrap()
     }
 
     /// Inserts rows of one key into the first table in one transaction. `from` is the first number of the key's sequence.
     #[track_caller]
-    pub fn insert(&self, key: &str, from: i64, count: i64) {
+    pub(crate) fn insert(&self, key: &str, from: i64, count: i64) {
         let table = self.outboxes[0].table();
         self.sql(&format!(
             "INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload, seq) \
@@ -196,13 +201,13 @@ impl Rig {
 
     /// A column of our slot; empty where it is NULL.
     #[track_caller]
-    pub fn slot(&self, column: &str) -> String {
+    pub(crate) fn slot(&self, column: &str) -> String {
         let name = self.database.name();
         self.value(&format!("SELECT {column} FROM pg_replication_slots WHERE slot_name = '{name}'"))
     }
 
     /// The process that reads our slot.
-    pub fn walsender(&self) -> Option<u32> {
+    pub(crate) fn walsender(&self) -> Option<u32> {
         let name = self.database.name();
         let query = format!("SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{name}'");
         self.database.value(&query).ok().and_then(|pid| pid.parse().ok())
@@ -210,7 +215,7 @@ impl Rig {
 
     /// Waits until everything that is committed by now was sent to the relay.
     #[track_caller]
-    pub fn wait_until_sent(&self) {
+    pub(crate) fn wait_until_sent(&self) {
         let lsn = self.value("SELECT pg_current_wal_flush_lsn()");
         let name = self.database.name();
         let query = format!(
@@ -221,23 +226,23 @@ impl Rig {
     }
 
     /// A reader of all topics of this test.
-    pub fn consumer(&self) -> Consumer {
+    pub(crate) fn consumer(&self) -> Consumer {
         Consumer::of_prefix(self.kafka.bootstrap(), &self.topic("")).unwrap()
     }
 
     /// The ids of all committed rows in the tables of the reference form.
-    pub fn committed(&self) -> BTreeSet<String> {
+    pub(crate) fn committed(&self) -> BTreeSet<String> {
         let ids = self.outboxes.iter().flat_map(|outbox| self.sql(&format!("SELECT id FROM {}", outbox.table())));
         ids.flatten().collect()
     }
 
     /// What has to have arrived from the tables of the reference form.
-    pub fn truth(&self) -> Truth {
+    pub(crate) fn truth(&self) -> Truth {
         self.with_partitions(self.truth_of_lines())
     }
 
     /// What has to stand in the lines of the `stdout` sink, which knows no partitions.
-    pub fn truth_of_lines(&self) -> Truth {
+    pub(crate) fn truth_of_lines(&self) -> Truth {
         let mut truth = Truth::new();
         for outbox in &self.outboxes {
             truth.extend(&self.database.url(), &outbox.truth()).unwrap();
@@ -246,13 +251,13 @@ impl Rig {
     }
 
     /// Tells the truth of the topics' partitions.
-    pub fn with_partitions(&self, truth: Truth) -> Truth {
+    pub(crate) fn with_partitions(&self, truth: Truth) -> Truth {
         let topics: BTreeSet<String> = truth.rows().map(|row| row.topic.clone()).collect();
         topics.iter().fold(truth, |truth, topic| truth.with_partitions(topic, PARTITIONS))
     }
 
     /// Waits until everything has arrived that has to, reads on to the end, and compares.
-    pub fn verdict(&self, truth: &Truth) -> Verdict {
+    pub(crate) fn verdict(&self, truth: &Truth) -> Verdict {
         let mut consumer = self.consumer();
         let ids = truth.rows().map(|row| row.id.clone()).collect();
         // What has not come by then is reported by the checker, in better words.
@@ -262,7 +267,7 @@ impl Rig {
 
     /// Fails unless everything in the tables of the reference form arrives and nothing else.
     #[track_caller]
-    pub fn assert_delivered(&self, repeats: Repeats) -> Verdict {
+    pub(crate) fn assert_delivered(&self, repeats: Repeats) -> Verdict {
         let truth = self.truth();
         assert!(!truth.is_empty(), "nothing was committed, so nothing was tested");
         let verdict = self.verdict(&truth);

@@ -46,6 +46,9 @@ fn check(steps: &mut Steps) -> Result<()> {
 }
 
 fn test(steps: &mut Steps, filters: &[&str]) -> Result<()> {
+    let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
+    steps.step("compiling the tests", || run_cargo(&[&tests[..], &["--quiet", "--no-run"]].concat(), &[]))?;
+    steps.verdict()?;
     let mut servers = None;
     steps.step("servers", || {
         servers = Some(start_servers()?);
@@ -55,8 +58,7 @@ fn test(steps: &mut Steps, filters: &[&str]) -> Result<()> {
     let Some((mut postgres, mut kafka)) = servers else { return Ok(()) };
     let environment = [(POSTGRES_VARIABLE, &*postgres.url("postgres")), (KAFKA_VARIABLE, kafka.bootstrap())];
     say!("==> tests");
-    let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--"];
-    let outcome = run_cargo(&[&tests[..], filters].concat(), &environment);
+    let outcome = run_cargo(&[&tests[..], &["--"], filters].concat(), &environment);
     // Dropping them would do; stopped in order they also prove that nobody holds them up.
     let _ = kafka.kill9();
     let stopped = postgres.stop(Stop::Fast, Duration::from_secs(20));

@@ -11,24 +11,33 @@
 use bytes::Bytes;
 
 use crate::event::Event;
-use crate::router::column::{self, Kind};
+use crate::value::{Kind, ValueError, parse_bool, parse_bytea};
 
-/// The column's own bytes: UTF-8 for text, the decoded bytes for `bytea`. `None` where the text is not of its kind.
-pub(crate) fn own_bytes(kind: Kind, text: &[u8], event: &Event<'_>) -> Option<Bytes> {
+/// Whether a column of this kind has bytes of its own, or a form as a header.
+pub(crate) fn is_convertible(kind: Kind) -> bool {
+    kind.is_textual() || kind.is_integer() || matches!(kind, Kind::Boolean | Kind::Bytea)
+}
+
+/// The column's own bytes: the text form, or the decoded bytes of `bytea`.
+pub(crate) fn own_bytes(kind: Kind, text: &[u8], event: &Event<'_>) -> Result<Bytes, ValueError> {
     match kind {
-        Kind::Boolean => column::boolean(text).map(|word| Bytes::from_static(word.as_bytes())),
-        Kind::Bytea => column::bytea(text).map(Bytes::from),
-        Kind::Text | Kind::Integer | Kind::Integer32 => Some(event.bytes_of(text)),
-        Kind::Timestamp | Kind::Other => None,
+        Kind::Boolean => boolean(text).map(|word| Bytes::from_static(word.as_bytes())),
+        Kind::Bytea => parse_bytea(text).map(Bytes::from),
+        _ => Ok(event.bytes_of(text)),
     }
 }
 
-/// What `SimpleHeaderConverter` writes: text verbatim, bytes in Base64. `None` where the text is not of its kind.
-pub(crate) fn header_bytes(kind: Kind, text: &[u8], event: &Event<'_>) -> Option<Bytes> {
+/// What `SimpleHeaderConverter` writes: text verbatim, bytes in Base64.
+pub(crate) fn header_bytes(kind: Kind, text: &[u8], event: &Event<'_>) -> Result<Bytes, ValueError> {
     match kind {
-        Kind::Bytea => column::bytea(text).map(|bytes| Bytes::from(base64(&bytes))),
+        Kind::Bytea => parse_bytea(text).map(|bytes| Bytes::from(base64(&bytes))),
         _ => own_bytes(kind, text, event),
     }
+}
+
+/// Java's word for a truth value.
+pub(crate) fn boolean(text: &[u8]) -> Result<&'static str, ValueError> {
+    parse_bool(text).map(|is_true| if is_true { "true" } else { "false" })
 }
 
 /// Standard Base64 with padding (RFC 4648, section 4).

@@ -43,6 +43,14 @@ pub mod oid {
     pub const TEXT: u32 = 25;
     /// `json`
     pub const JSON: u32 = 114;
+    /// `xml`
+    pub const XML: u32 = 142;
+    /// `cidr`
+    pub const CIDR: u32 = 650;
+    /// `macaddr`
+    pub const MACADDR: u32 = 829;
+    /// `inet`
+    pub const INET: u32 = 869;
     /// `character(n)`
     pub const BPCHAR: u32 = 1042;
     /// `character varying`
@@ -68,7 +76,8 @@ pub enum Kind {
     Int4,
     /// `bigint`
     Int8,
-    /// `text`, `character varying`, `character(n)`, `name` and `"char"`: what PostgreSQL writes is what the value is.
+    /// `text`, `character varying`, `character(n)`, `name`, `"char"`, `xml`, `inet`, `cidr` and `macaddr`: what PostgreSQL
+    /// writes is what the value is.
     Text,
     /// `uuid`
     Uuid,
@@ -97,6 +106,7 @@ impl Kind {
             oid::INT4 => Self::Int4,
             oid::INT8 => Self::Int8,
             oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::CHAR => Self::Text,
+            oid::XML | oid::INET | oid::CIDR | oid::MACADDR => Self::Text,
             oid::UUID => Self::Uuid,
             oid::JSON => Self::Json,
             oid::JSONB => Self::Jsonb,
@@ -106,7 +116,33 @@ impl Kind {
             other => Self::Other(other),
         }
     }
+
+    /// Whether its text form is taken for its value: text in any sense, and every type that is not built in (an enum,
+    /// citext, a domain), as Debezium takes enums and citext.
+    #[must_use]
+    pub const fn is_textual(self) -> bool {
+        match self {
+            Self::Text | Self::Uuid | Self::Json | Self::Jsonb => true,
+            Self::Other(type_id) => type_id >= FIRST_NORMAL_OID,
+            Self::Boolean
+            | Self::Int2
+            | Self::Int4
+            | Self::Int8
+            | Self::Bytea
+            | Self::Timestamp
+            | Self::Timestamptz => false,
+        }
+    }
+
+    /// Whether it is a whole number.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::Int2 | Self::Int4 | Self::Int8)
+    }
 }
+
+/// The first OID that a type which is not built in can have (`FirstNormalObjectId` in `transam.h`).
+const FIRST_NORMAL_OID: u32 = 16384;
 
 impl fmt::Display for Kind {
     /// As SQL names the type.
@@ -250,6 +286,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn types_beyond_the_built_in_range_are_text() {
+        for (type_id, is_textual) in [(16383, false), (16384, true), (u32::MAX, true), (1700, false), (869, true)] {
+            assert_eq!(Kind::of(type_id).is_textual(), is_textual, "{type_id}");
+        }
+    }
 
     #[test]
     fn a_kind_is_known_by_the_oid_of_its_type() {

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::column::Kind;
 use super::options::{Missing, Options};
 use super::placement::Target;
 use super::topic::Memory;
+use crate::convert;
 use crate::outbox::TableName;
-use crate::pgoutput::{Cell, Relation};
+use crate::pgoutput::Relation;
 use crate::poison::RowFault;
+use crate::value::Kind;
 
 /// Which column of a relation plays which role, and the topics seen so far. Lives as long as the relation's shape does.
 ///
@@ -17,7 +18,7 @@ use crate::poison::RowFault;
 /// be altered while the stream goes on. [`faults`](Self::faults) tells in advance.
 #[derive(Debug)]
 pub struct Binding {
-    pub(super) table: String,
+    pub(super) table: Arc<str>,
     pub(super) width: usize,
     pub(super) payload: Slot,
     pub(super) timestamp: Option<Slot>,
@@ -36,6 +37,8 @@ pub(super) type Slot = Result<Column, RowFault>;
 pub(super) struct Column {
     pub(super) index: usize,
     pub(super) name: Arc<str>,
+    /// Its table, as SQL would name it.
+    pub(super) table: Arc<str>,
     pub(super) kind: Kind,
 }
 
@@ -74,26 +77,6 @@ impl Binding {
         let slots = std::iter::once(&self.payload).chain(&self.timestamp).chain(placed).chain([&self.key, &self.route]);
         slots.filter_map(|slot| slot.as_ref().err())
     }
-
-    /// The text of a column in a row; `None` for NULL.
-    pub(super) fn text<'a>(&self, column: &Column, cells: &[Cell<'a>]) -> Result<Option<&'a [u8]>, RowFault> {
-        let problem = match cells.get(column.index) {
-            Some(Cell::Text(text)) => return Ok(Some(text)),
-            Some(Cell::Null) => return Ok(None),
-            Some(Cell::Unchanged) => "arrived as an unchanged TOASTed value, which no insert can have",
-            Some(Cell::Binary(_)) => "arrived in binary form, which was not asked for",
-            None => "did not arrive",
-        };
-        Err(RowFault::new(format!("column \"{}\" of {} {problem}", column.name, self.table)))
-    }
-
-    /// That the column holds what its type cannot.
-    pub(super) fn unreadable(&self, column: &Column) -> RowFault {
-        RowFault::new(format!(
-            "the value of column \"{}\" of {} is not of the column's type, or not in the form that the session asks for",
-            column.name, self.table
-        ))
-    }
 }
 
 /// What a column is wanted for.
@@ -108,19 +91,15 @@ impl Role {
     const TIMESTAMP: Self = Self {
         option: "table.field.event.timestamp",
         purpose: "the timestamp",
-        accepts: |kind| matches!(kind, Kind::Timestamp | Kind::Integer | Kind::Integer32),
+        accepts: |kind| kind.is_integer() || matches!(kind, Kind::Timestamp | Kind::Timestamptz),
         accepted: "timestamp, timestamptz, and smallint, integer and bigint in milliseconds",
     };
-    const PARTITION: Self = Self {
-        option: PLACEMENT,
-        purpose: "the partition",
-        accepts: |kind| kind == Kind::Integer32,
-        accepted: "integer",
-    };
+    const PARTITION: Self =
+        Self { option: PLACEMENT, purpose: "the partition", accepts: |kind| kind == Kind::Int4, accepted: "integer" };
     const ROUTE: Self = Self {
         option: "route.by.field",
         purpose: "the topic",
-        accepts: |kind| kind.is_publishable() && kind != Kind::Bytea,
+        accepts: |kind| convert::is_convertible(kind) && kind != Kind::Bytea,
         accepted: "text and its kin, uuid, integers and boolean",
     };
 
@@ -128,7 +107,7 @@ impl Role {
         Self {
             option,
             purpose,
-            accepts: Kind::is_publishable,
+            accepts: convert::is_convertible,
             accepted: "text and its kin, uuid, json, jsonb, integers, boolean and bytea",
         }
     }
@@ -139,7 +118,7 @@ const PLACEMENT: &str = "table.fields.additional.placement";
 /// The columns of a relation, by name.
 struct Finder<'r> {
     columns: &'r [crate::pgoutput::Column<'r>],
-    table: String,
+    table: Arc<str>,
 }
 
 impl<'r> Finder<'r> {
@@ -147,7 +126,7 @@ impl<'r> Finder<'r> {
         // The server sends the empty name for pg_catalog.
         let schema = if relation.namespace.is_empty() { "pg_catalog" } else { relation.namespace };
         let table = TableName { schema: schema.to_owned(), table: relation.name.to_owned() };
-        Self { columns: &relation.columns, table: table.to_string() }
+        Self { columns: &relation.columns, table: table.to_string().into() }
     }
 
     fn find(&self, name: &str, role: &Role) -> Slot {
@@ -155,7 +134,7 @@ impl<'r> Finder<'r> {
         let Some((index, column)) = found else { return Err(self.missing(name, role)) };
         let kind = Kind::of(column.type_id);
         if (role.accepts)(kind) {
-            return Ok(Column { index, name: Arc::from(name), kind });
+            return Ok(Column { index, name: Arc::from(name), table: Arc::clone(&self.table), kind });
         }
         Err(RowFault::new(format!(
             "column \"{name}\" of {}, of the type with OID {}, cannot be {} (option \"{}\") yet; what can be is {}",

@@ -12,13 +12,15 @@
 //! are shared.
 
 mod binding;
-pub(crate) mod column;
 mod java;
 mod known;
 mod nearest;
 mod options;
 mod placement;
+mod read;
 mod topic;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -29,10 +31,8 @@ pub use self::options::{
 };
 pub use self::placement::{Placement, Target};
 
-use self::binding::{Column, Placed};
-use self::column::{Kind, PointInTime};
-use self::topic::Routes;
-use crate::convert;
+use self::binding::{Column, Placed, Slot};
+use self::topic::{Memory, Routes};
 use crate::event::Event;
 use crate::pgoutput::Relation;
 use crate::poison::RowFault;
@@ -120,119 +120,57 @@ impl Router {
             let (cells, width, table) = (event.cells.len(), binding.width, &binding.table);
             return Err(RowFault::new(format!("the row has {cells} values and {table} has {width} columns")));
         }
-        let row = Row { binding, event };
-        let payload = present(&row.binding.payload)?;
-        let timestamp_ms = row.timestamp_ms()?;
-        let value = self.value(&row, payload)?;
-        let (headers, partition) = row.placed()?;
-        let key = row.own_bytes(present(&row.binding.key)?)?;
-        let topic = self.topic(binding, event)?;
+        let payload = present(&binding.payload)?;
+        let timestamp_ms = timestamp_ms(binding.timestamp.as_ref(), event)?;
+        let value = self.value(payload, event)?;
+        let (headers, partition) = placed(&binding.placed, event)?;
+        let key = present(&binding.key)?.own_bytes(event)?;
+        let topic = self.topic(present(&binding.route)?, &mut binding.memory, event)?;
         Ok(Routed::Record(Record { identity: event.identity, topic, key, value, headers, timestamp_ms, partition }))
     }
 
     /// NULL is a tombstone in any case. With `route.tombstone.on.empty.payload` so is a text of which Java's `trim` leaves
     /// nothing, that is of characters up to U+0020 alone; an empty `bytea` is not.
-    fn value(&self, row: &Row<'_, '_>, payload: &Column) -> Result<Option<Bytes>, RowFault> {
-        let value = row.own_bytes(payload)?;
-        let may_vanish = self.options.route_tombstone_on_empty_payload && payload.kind == Kind::Text;
+    fn value(&self, payload: &Column, event: &Event<'_>) -> Result<Option<Bytes>, RowFault> {
+        let value = payload.own_bytes(event)?;
+        let may_vanish = self.options.route_tombstone_on_empty_payload && payload.kind.is_textual();
         Ok(value.filter(|bytes| !(may_vanish && bytes.iter().all(|byte| *byte <= b' '))))
     }
 
-    fn topic(&self, binding: &mut Binding, event: &Event<'_>) -> Result<std::sync::Arc<str>, RowFault> {
-        let row = Row { binding, event };
-        let column = present(&row.binding.route)?;
-        let text = row.binding.text(column, event.cells)?.ok_or_else(|| {
-            let (name, table) = (&column.name, &row.binding.table);
-            RowFault::new(format!("column \"{name}\" of {table} is NULL, so the row routes to no topic"))
-        })?;
-        let text = match column.kind {
-            Kind::Boolean => column::boolean(text).ok_or_else(|| row.binding.unreadable(column))?.as_bytes(),
-            _ => text,
-        };
-        let Binding { route: Ok(column), memory, .. } = binding else { return Err(RowFault::new("no route column")) };
-        self.routes.topic(text, memory, &column.name)
-    }
-}
-
-/// A row beside what is known of its relation.
-struct Row<'r, 'e> {
-    binding: &'r Binding,
-    event: &'r Event<'e>,
-}
-
-impl Row<'_, '_> {
-    /// The column's own bytes; `None` for NULL.
-    fn own_bytes(&self, column: &Column) -> Result<Option<Bytes>, RowFault> {
-        self.converted(column, convert::own_bytes)
-    }
-
-    fn converted(
-        &self,
-        column: &Column,
-        convert: fn(Kind, &[u8], &Event<'_>) -> Option<Bytes>,
-    ) -> Result<Option<Bytes>, RowFault> {
-        let Some(text) = self.binding.text(column, self.event.cells)? else { return Ok(None) };
-        match convert(column.kind, text, self.event) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => Err(self.binding.unreadable(column)),
-        }
-    }
-
-    /// The configured column, or else the time of the commit: where none is configured, where it is NULL, and for one
-    /// millisecond before 1970, which Kafka takes for "no timestamp" (`RecordBatch.NO_TIMESTAMP`).
-    fn timestamp_ms(&self) -> Result<i64, RowFault> {
-        let commit = self.event.commit_time.unix_millis();
-        let Some(slot) = &self.binding.timestamp else { return Ok(commit) };
-        let column = present(slot)?;
-        let Some(text) = self.binding.text(column, self.event.cells)? else { return Ok(commit) };
-        let point = match column.kind {
-            Kind::Timestamp => column::timestamp(text),
-            _ => column::integer(text).map(PointInTime::Millis),
-        };
-        match point.ok_or_else(|| self.binding.unreadable(column))? {
-            PointInTime::Millis(-1) => Ok(commit),
-            PointInTime::Millis(millis) if millis >= 0 => Ok(millis),
-            PointInTime::Millis(_) => Err(self.timestamp_fault(column, "lies before 1970")),
-            PointInTime::Infinite => Err(self.timestamp_fault(column, "is infinite")),
-        }
-    }
-
-    fn timestamp_fault(&self, column: &Column, problem: &str) -> RowFault {
-        let (name, table) = (&column.name, &self.binding.table);
-        RowFault::new(format!("the time in column \"{name}\" of {table} {problem}, which no record's timestamp can be"))
-    }
-
-    /// The headers in order, and the partition that the last entry chooses.
-    fn placed(&self) -> Result<(Headers, Option<i32>), RowFault> {
-        let mut headers = Headers::new();
-        let mut partition = None;
-        for placed in &self.binding.placed {
-            match placed {
-                Placed::Header(name, slot) => {
-                    let value = self.converted(present(slot)?, convert::header_bytes)?;
-                    headers.push(Header { name: name.clone(), value });
-                }
-                Placed::Partition(slot) => partition = self.partition(present(slot)?)?,
-            }
-        }
-        Ok((headers, partition))
-    }
-
-    fn partition(&self, column: &Column) -> Result<Option<i32>, RowFault> {
-        let Some(text) = self.binding.text(column, self.event.cells)? else { return Ok(None) };
-        let number = column::integer(text).and_then(|number| i32::try_from(number).ok());
-        match number.ok_or_else(|| self.binding.unreadable(column))? {
-            number if number >= 0 => Ok(Some(number)),
-            _ => {
-                let (name, table) = (&column.name, &self.binding.table);
-                Err(RowFault::new(format!("the partition in column \"{name}\" of {table} is negative")))
-            }
+    fn topic(&self, column: &Column, memory: &mut Memory, event: &Event<'_>) -> Result<Arc<str>, RowFault> {
+        match column.route(event)? {
+            Some(value) => self.routes.topic(value, memory).map_err(|reason| column.fault(reason)),
+            None => Err(column.fault("is NULL, so the row routes to no topic")),
         }
     }
 }
 
-fn present(slot: &binding::Slot) -> Result<&Column, RowFault> {
+fn present(slot: &Slot) -> Result<&Column, RowFault> {
     slot.as_ref().map_err(Clone::clone)
+}
+
+/// The configured column, or else the time of the commit: so that a repeat carries the same.
+fn timestamp_ms(slot: Option<&Slot>, event: &Event<'_>) -> Result<i64, RowFault> {
+    let configured = match slot {
+        Some(slot) => present(slot)?.timestamp_ms(event)?,
+        None => None,
+    };
+    Ok(configured.unwrap_or_else(|| event.commit_time.unix_millis()))
+}
+
+/// The headers in order, and the partition that the last entry chooses.
+fn placed(columns: &[Placed], event: &Event<'_>) -> Result<(Headers, Option<i32>), RowFault> {
+    let mut headers = Headers::new();
+    let mut partition = None;
+    for placed in columns {
+        match placed {
+            Placed::Header(name, slot) => {
+                headers.push(Header { name: Arc::clone(name), value: present(slot)?.header_bytes(event)? });
+            }
+            Placed::Partition(slot) => partition = present(slot)?.partition(event)?,
+        }
+    }
+    Ok((headers, partition))
 }
 
 /// A fault for each option that has to name a column and names none.

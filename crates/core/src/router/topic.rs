@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::java::{Pattern, Refusal, Replacement, StepLimit};
 use super::options::{OptionFault, Options};
-use crate::poison::RowFault;
 
 /// Debezium's default for `route.topic.regex`.
 pub(super) const DEFAULT_REGEX: &str = "(?<routedByValue>.*)";
@@ -72,25 +71,24 @@ impl Routes {
     }
 
     /// The topic of a value, from memory where it was asked for before.
-    pub(super) fn topic(&self, value: &[u8], memory: &mut Memory, column: &str) -> Result<Arc<str>, RowFault> {
+    ///
+    /// # Errors
+    /// Why the value routes nowhere, as what is said of its column.
+    pub(super) fn topic(&self, value: &[u8], memory: &mut Memory) -> Result<Arc<str>, String> {
         if let Some(only) = &self.only
             && value.is_ascii()
             && !value.iter().any(|byte| matches!(byte, b'\n' | b'\r'))
         {
             return Ok(Arc::clone(only));
         }
-        if let Some(topic) = memory.recall(value) {
-            return Ok(topic);
+        if let Some(topic) = memory.topics.get(value) {
+            return Ok(Arc::clone(topic));
         }
-        let text = std::str::from_utf8(value).map_err(|_| {
-            RowFault::new(format!("the value of column \"{column}\" is not UTF-8, so it routes nowhere"))
-        })?;
-        let topic = self.name(text).map_err(|limit| {
-            RowFault::new(format!("route.topic.regex cannot be applied to the value of column \"{column}\": {limit}"))
-        })?;
+        let text = std::str::from_utf8(value).map_err(|_| "holds what is not UTF-8, so the row routes to no topic")?;
+        let topic = self.name(text).map_err(|limit| format!("cannot be matched by route.topic.regex: {limit}"))?;
         match illegality(&topic) {
             None => Ok(memory.learn(value, topic)),
-            Some(rule) => Err(RowFault::new(format!("no topic can be called \"{}\": {rule}", shown(&topic)))),
+            Some(rule) => Err(format!("routes the row to \"{}\", which no topic can be called: {rule}", shown(&topic))),
         }
     }
 }
@@ -128,26 +126,17 @@ fn shown(topic: &str) -> String {
 
 /// The topics of the values seen so far.
 ///
-/// Most rows go where the last one went, so that one is looked at first. The memory is bounded: when it is full it is
-/// forgotten, and values too long to be part of an ordinary topic are not kept at all.
+/// It is bounded: when it is full it is forgotten, and values too long to be part of an ordinary topic are not kept at all.
+/// A tree needs no hash that the values could be chosen against, and few comparisons for the few topics that most tables
+/// have.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    last: Option<(Box<[u8]>, Arc<str>)>,
     topics: BTreeMap<Box<[u8]>, Arc<str>>,
 }
 
 impl Memory {
     const MAX_TOPICS: usize = 10_000;
     const MAX_VALUE_LENGTH: usize = 4 * MAX_TOPIC_LENGTH;
-
-    fn recall(&mut self, value: &[u8]) -> Option<Arc<str>> {
-        if let Some((last, topic)) = &self.last
-            && **last == *value
-        {
-            return Some(Arc::clone(topic));
-        }
-        self.topics.get(value).map(Arc::clone)
-    }
 
     fn learn(&mut self, value: &[u8], topic: String) -> Arc<str> {
         let topic: Arc<str> = topic.into();
@@ -156,7 +145,6 @@ impl Memory {
                 self.topics.clear();
             }
             self.topics.insert(value.into(), Arc::clone(&topic));
-            self.last = Some((value.into(), Arc::clone(&topic)));
         }
         topic
     }
@@ -185,7 +173,7 @@ mod tests {
         for round in 0..2 {
             for number in 0..Memory::MAX_TOPICS + 100 {
                 let value = format!("v{number}");
-                let topic = routes.topic(value.as_bytes(), &mut memory, "route").unwrap();
+                let topic = routes.topic(value.as_bytes(), &mut memory).unwrap();
                 assert_eq!(&*topic, format!("t.v{number}"), "{round}");
                 assert!(memory.topics.len() <= Memory::MAX_TOPICS);
             }
@@ -196,7 +184,7 @@ mod tests {
     fn rows_of_one_route_share_one_topic() {
         let routes = routes(super::DEFAULT_REGEX, "t.${routedByValue}");
         let mut memory = Memory::default();
-        let mut topic = |value: &str| routes.topic(value.as_bytes(), &mut memory, "route").unwrap();
+        let mut topic = |value: &str| routes.topic(value.as_bytes(), &mut memory).unwrap();
         let (first, other, again) = (topic("a"), topic("b"), topic("a"));
         assert!(Arc::ptr_eq(&first, &again));
         assert!(!Arc::ptr_eq(&first, &other));
@@ -207,15 +195,15 @@ mod tests {
         let routes = routes("(?s).*", "all.events");
         let mut memory = Memory::default();
         let long = vec![b'x'; Memory::MAX_VALUE_LENGTH + 1];
-        assert_eq!(&*routes.topic(&long, &mut memory, "route").unwrap(), "all.eventsall.events".get(..10).unwrap());
-        assert!(memory.topics.is_empty() && memory.last.is_none());
+        assert_eq!(&*routes.topic(&long, &mut memory).unwrap(), "all.events");
+        assert!(memory.topics.is_empty());
     }
 
     #[test]
     fn a_pattern_that_does_not_come_to_an_end_is_the_rows_fault() {
         let routes = routes(r"(?:(a|aa)+(?!b))+\1$", "x");
         let value = "a".repeat(200);
-        let fault = routes.topic(format!("{value}c").as_bytes(), &mut Memory::default(), "kind").unwrap_err();
-        assert!(fault.reason.contains("\"kind\"") && fault.reason.contains("steps"), "{fault}");
+        let fault = routes.topic(format!("{value}c").as_bytes(), &mut Memory::default()).unwrap_err();
+        assert!(fault.contains("route.topic.regex") && fault.contains("steps"), "{fault}");
     }
 }

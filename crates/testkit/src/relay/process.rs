@@ -58,7 +58,7 @@ impl Ended {
     /// With all that it wrote when it did not.
     #[track_caller]
     pub fn assert_said(&self, code: i32, words: &[&str]) {
-        let Self { status, output, log } = self;
+        let Self { status, output, log, .. } = self;
         assert!(self.code() == Some(code), "ended with {status} instead of {code}; output:\n{output}\nlog:\n{log}");
         for word in words {
             let is_said = output.contains(word) || log.contains(word);

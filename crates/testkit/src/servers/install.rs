@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::account::is_root;
+use super::kafka::archive;
 use super::process::{check, tail};
 use super::scratch::make_folder;
 use super::{Error, Result};
@@ -56,6 +57,10 @@ pub fn install(needs: &[Need]) -> Result<()> {
     if needs.contains(&Need::Kafka) && !kafka_jars().is_dir() {
         fetch_kafka()?;
     }
+    if needs.contains(&Need::Kafka) && !kafka_archive().is_file() {
+        eprintln!("starting Kafka once, to make an archive of its classes");
+        archive::make(&kafka_archive())?;
+    }
     drop(lock);
     Ok(())
 }
@@ -88,10 +93,15 @@ pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
     let mut paths: Vec<String> = entries.flatten().map(|entry| entry.path().display().to_string()).collect();
     // Always the same order: an archive of loaded classes is good for one class path only.
     paths.sort();
+    let archive = kafka_archive();
     let mut arguments: Vec<String> =
         ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
             .map(str::to_owned)
             .into();
+    if archive.is_file() {
+        // One of another Java is left aside without a word.
+        arguments.extend([format!("-XX:SharedArchiveFile={}", archive.display()), "-Xlog:disable".to_owned()]);
+    }
     arguments.extend(["-cp".to_owned(), paths.join(":"), class.to_owned()]);
     Ok(arguments)
 }
@@ -124,6 +134,11 @@ fn kafka_folder() -> PathBuf {
 /// There only when complete: it gets this name as the last step.
 fn kafka_jars() -> PathBuf {
     kafka_folder().join("jars")
+}
+
+/// The classes that a broker loads, in the form that the machine keeps them: with it a broker starts in half the time.
+fn kafka_archive() -> PathBuf {
+    kafka_folder().join("classes.jsa")
 }
 
 /// Keeps two processes from fetching the same at once. The lock goes with the file.

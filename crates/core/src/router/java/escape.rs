@@ -1,8 +1,15 @@
 //! What a backslash introduces.
 
 use super::Refusal;
-use super::pattern::{Atom, Translator, text_end};
+use super::pattern::{Atom, Kind, Part, Translator, text_end};
 use super::set::{DIGITS, HORIZONTAL, SPACE, Set, VERTICAL, WORD};
+
+/// `\R`.
+const LINE_ENDING: &str = r"(?:\x{d}\x{a}|[\x{a}-\x{d}\x{85}\x{2028}\x{2029}])";
+
+fn part(text: &str, can_be_empty: bool) -> Part {
+    Part { text: text.to_owned(), can_be_empty }
+}
 
 /// An escape that is allowed inside a class as well as outside.
 pub(super) enum Escape {
@@ -17,21 +24,21 @@ impl Translator {
         let atom = match self.cursor.special(1) {
             Some('1'..='9') => return self.back_reference(),
             Some('k') => return self.named_back_reference(),
-            Some('A' | 'G') => Atom::narrow(r"\A"),
-            Some('z') => Atom::narrow(r"\z"),
-            Some('Z') => Atom::narrow(text_end(self.flags)),
+            Some('A' | 'G') => Atom::assertion(r"\A"),
+            Some('z') => Atom::assertion(r"\z"),
+            Some('Z') => Atom::assertion(text_end(self.flags)),
             Some('b') if self.cursor.special(2) == Some('{') => {
                 return Err(self.cursor.refuse(r"\b{…} cannot be translated"));
             }
             Some('b') => self.word_boundary(true),
             Some('B') => self.word_boundary(false),
-            Some('R') => Atom::wide(r"(?:\x{d}\x{a}|[\x{a}-\x{d}\x{85}\x{2028}\x{2029}])"),
+            Some('R') => Atom { part: part(LINE_ENDING, false), kind: Kind::LineEnding },
             _ => {
                 let set = match self.escape()? {
                     Escape::Char(ch) => self.set_of(ch, ch, position)?,
                     Escape::Set(set) => set,
                 };
-                return Ok(Atom::wide(set.translate()));
+                return Ok(Atom::one_of(&set));
             }
         };
         self.cursor.skip(2);
@@ -39,7 +46,7 @@ impl Translator {
     }
 
     fn word_boundary(&self, wanted: bool) -> Atom {
-        Atom::narrow(match (self.flags.unicode_classes, wanted) {
+        Atom::assertion(match (self.flags.unicode_classes, wanted) {
             (true, true) => r"\b",
             (true, false) => r"\B",
             (false, true) => r"(?:(?<=[0-9A-Z_a-z])(?![0-9A-Z_a-z])|(?<![0-9A-Z_a-z])(?=[0-9A-Z_a-z]))",
@@ -80,10 +87,13 @@ impl Translator {
         if self.flags.case_insensitive {
             return Err(Refusal::at(position, "a back-reference under (?i) cannot be translated"));
         }
+        if self.looking_behind > 0 {
+            return Err(Refusal::at(position, "a look-behind over a back-reference, which has no greatest length"));
+        }
         if !self.groups.ended.contains(&number) {
             return Err(Refusal::at(position, format!("group {number} has not ended before this reference to it")));
         }
-        Ok(Atom::wide(format!("(?:\\{number})")))
+        Ok(Atom { part: part(&format!("(?:\\{number})"), true), kind: Kind::Taking })
     }
 
     /// An escape that stands for characters.

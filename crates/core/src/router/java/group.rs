@@ -1,7 +1,7 @@
 //! Groups: capturing, named, atomic, looking around, and the switches of `(?idmsuxU-idmsuxU)`.
 
 use super::Refusal;
-use super::pattern::{Atom, Flags, Translator};
+use super::pattern::{Atom, Flags, Kind, Part, Translator};
 
 impl Translator {
     /// From `(` to its `)`. `None` for switches alone, which last until the group around them ends.
@@ -10,16 +10,16 @@ impl Translator {
         let outer = self.flags;
         self.cursor.skip(1);
         self.skip_comments();
-        let (open, has_width) = if !self.cursor.take("?") {
-            (self.open_capture(), true)
+        let (open, kind) = if !self.cursor.take("?") {
+            (self.open_capture(), Kind::Taking)
         } else if let Some(open) = self.take_look_around() {
-            (open, false)
+            (open, Kind::Looking)
         } else if self.cursor.take(":") {
-            ("(?:", true)
+            ("(?:", Kind::Taking)
         } else if self.cursor.take(">") {
-            ("(?>", true)
+            ("(?>", Kind::Taking)
         } else if self.cursor.take("<") {
-            (self.open_named()?, true)
+            (self.open_named()?, Kind::Taking)
         } else {
             self.switches()?;
             if self.cursor.take(")") {
@@ -28,10 +28,13 @@ impl Translator {
             if !self.cursor.take(":") {
                 return Err(self.cursor.refuse("an unknown kind of group or an unknown switch"));
             }
-            ("(?:", true)
+            ("(?:", Kind::Taking)
         };
         let number = self.groups.opened;
-        let text = self.deeper(Self::alternatives)?;
+        let behind = usize::from(open.starts_with("(?<"));
+        self.looking_behind += behind;
+        let inner = self.deeper(Self::alternatives)?;
+        self.looking_behind -= behind;
         if !self.cursor.take(")") {
             return Err(Refusal::at(start, "this group is not closed"));
         }
@@ -39,7 +42,8 @@ impl Translator {
             self.groups.ended.push(number);
         }
         self.flags = outer;
-        Ok(Some(Atom { text: format!("{open}{text})"), has_width }))
+        let can_be_empty = inner.can_be_empty || kind == Kind::Looking;
+        Ok(Some(Atom { part: Part { text: format!("{open}{})", inner.text), can_be_empty }, kind }))
     }
 
     fn take_look_around(&mut self) -> Option<&'static str> {

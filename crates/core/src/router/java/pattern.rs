@@ -60,9 +60,10 @@ impl Pattern {
     }
 }
 
-/// The engine's own error texts speak of the translation, so they are not repeated.
+/// The engine's own error texts speak of the translation, so they are not repeated. Its rewriting of patterns is off: as of
+/// 0.20.2 it merges nested repetitions that differ, so that `(\S+?)*` takes one character.
 fn compile(translation: &str) -> Result<Regex, Refusal> {
-    RegexBuilder::new(translation).backtrack_limit(STEP_LIMIT).build().map_err(|error| {
+    RegexBuilder::new(translation).optimize(false).backtrack_limit(STEP_LIMIT).build().map_err(|error| {
         Refusal::Whole(match error {
             fancy_regex::Error::CompileError(error) => match *error {
                 fancy_regex::CompileError::InnerError(_) | fancy_regex::CompileError::PatternTooComplex => {
@@ -93,7 +94,6 @@ pub(super) struct Groups {
 
 /// What `(?…)` can switch. Each takes effect on what is translated while it is on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "they are Java's seven independent switches")]
 pub(super) struct Flags {
     /// `i`
     pub(super) case_insensitive: bool,
@@ -111,20 +111,41 @@ pub(super) struct Flags {
     pub(super) unicode_classes: bool,
 }
 
-/// A part of the translation that a quantifier may follow.
+/// A part of the translation.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) text: String,
+    /// It can match without taking a character.
+    pub(super) can_be_empty: bool,
+}
+
+/// A part that a quantifier may follow.
 #[derive(Debug)]
 pub(super) struct Atom {
-    pub(super) text: String,
-    pub(super) has_width: bool,
+    pub(super) part: Part,
+    pub(super) kind: Kind,
+}
+
+/// What a quantifier has to know of an atom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It takes characters.
+    Taking,
+    /// It only looks.
+    Looking,
+    /// It is `\R`, one or two characters.
+    LineEnding,
 }
 
 impl Atom {
-    pub(super) fn wide(text: impl Into<String>) -> Self {
-        Self { text: text.into(), has_width: true }
+    /// One of a set of characters.
+    pub(super) fn one_of(set: &Set) -> Self {
+        Self { part: Part { text: set.translate(), can_be_empty: false }, kind: Kind::Taking }
     }
 
-    pub(super) fn narrow(text: impl Into<String>) -> Self {
-        Self { text: text.into(), has_width: false }
+    /// A condition on where it stands.
+    pub(super) fn assertion(text: &str) -> Self {
+        Self { part: Part { text: text.to_owned(), can_be_empty: true }, kind: Kind::Looking }
     }
 }
 
@@ -135,60 +156,78 @@ pub(super) struct Translator {
     pub(super) flags: Flags,
     pub(super) groups: Groups,
     pub(super) depth: usize,
+    /// How many look-behinds are open. Java wants to know how far back they reach.
+    pub(super) looking_behind: usize,
 }
 
 /// The pattern in the syntax of the engine, and its groups.
 fn translate(pattern: &str) -> Result<(String, Groups), Refusal> {
-    let mut translator =
-        Translator { cursor: Cursor::new(pattern), flags: Flags::default(), groups: Groups::default(), depth: 0 };
-    let text = translator.alternatives()?;
+    let mut translator = Translator {
+        cursor: Cursor::new(pattern),
+        flags: Flags::default(),
+        groups: Groups::default(),
+        depth: 0,
+        looking_behind: 0,
+    };
+    let part = translator.alternatives()?;
     match translator.cursor.token(0) {
-        None => Ok((text, translator.groups)),
+        None => Ok((part.text, translator.groups)),
         Some(_) => Err(translator.cursor.refuse("this \")\" closes no group")),
     }
 }
 
 impl Translator {
     /// Everything up to the end of the group.
-    pub(super) fn alternatives(&mut self) -> Result<String, Refusal> {
-        let mut text = self.sequence()?;
+    pub(super) fn alternatives(&mut self) -> Result<Part, Refusal> {
+        let mut all = self.sequence()?;
         while self.cursor.take("|") {
-            text.push('|');
-            text.push_str(&self.sequence()?);
+            let next = self.sequence()?;
+            all.text.push('|');
+            all.text.push_str(&next.text);
+            all.can_be_empty |= next.can_be_empty;
         }
-        Ok(text)
+        Ok(all)
     }
 
-    fn sequence(&mut self) -> Result<String, Refusal> {
-        let mut text = String::new();
+    fn sequence(&mut self) -> Result<Part, Refusal> {
+        let mut all = Part { text: String::new(), can_be_empty: true };
         loop {
             self.skip_comments();
-            let Some(token) = self.cursor.token(0) else { return Ok(text) };
-            let atom = match self.cursor.special(0) {
-                Some('|' | ')') => return Ok(text),
-                Some('(') => self.group()?,
-                Some('[') => Some(Atom::wide(self.bracket()?.translate())),
-                Some('\\') => Some(self.escaped_atom()?),
-                Some('^') => Some(self.take_assertion(line_start(self.flags))),
-                Some('$') => Some(self.take_assertion(line_end(self.flags))),
-                Some('.') => Some(self.dot()),
-                Some(quantifier @ ('*' | '+' | '?' | '{')) => {
-                    return Err(self.cursor.refuse(format!("there is nothing for this \"{quantifier}\" to repeat")));
-                }
-                Some(_) | None => {
-                    self.cursor.skip(1);
-                    Some(Atom::wide(self.set_of(token.ch, token.ch, token.position)?.translate()))
-                }
-            };
-            if let Some(atom) = atom {
-                text.push_str(&self.quantified(atom)?);
+            if self.cursor.token(0).is_none() || matches!(self.cursor.special(0), Some('|' | ')')) {
+                return Ok(all);
+            }
+            let groups_before = self.groups.opened;
+            if let Some(atom) = self.atom()? {
+                let part = self.quantified(atom, groups_before)?;
+                all.text.push_str(&part.text);
+                all.can_be_empty &= part.can_be_empty;
             }
         }
     }
 
+    /// What a quantifier may follow; `None` for switches alone.
+    fn atom(&mut self) -> Result<Option<Atom>, Refusal> {
+        let position = self.cursor.position();
+        Ok(Some(match self.cursor.special(0) {
+            Some('(') => return self.group(),
+            Some('[') => Atom::one_of(&self.bracket()?),
+            Some('\\') => self.escaped_atom()?,
+            Some('^') => self.take_assertion(line_start(self.flags)),
+            Some('$') => self.take_assertion(line_end(self.flags)),
+            Some('.') => self.dot(),
+            Some(quantifier @ ('*' | '+' | '?' | '{')) => {
+                return Err(self.cursor.refuse(format!("there is nothing for this \"{quantifier}\" to repeat")));
+            }
+            _ => match self.cursor.advance() {
+                Some(token) => Atom::one_of(&self.set_of(token.ch, token.ch, position)?),
+                None => return Ok(None),
+            },
+        }))
+    }
+
     fn take_assertion(&mut self, text: &str) -> Atom {
         self.cursor.skip(1);
-        Atom::narrow(text)
+        Atom::assertion(text)
     }
 
     fn dot(&mut self) -> Atom {
@@ -198,7 +237,7 @@ impl Translator {
             Flags { unix_lines: true, .. } => &[('\n', '\n')],
             _ => LINE_TERMINATORS,
         };
-        Atom::wide(Set::from_ranges(excluded).negate().translate())
+        Atom::one_of(&Set::from_ranges(excluded).negate())
     }
 
     /// A character or a range under the flags.
@@ -208,36 +247,51 @@ impl Translator {
         })
     }
 
-    /// The atom with the quantifier behind it, if there is one.
-    fn quantified(&mut self, atom: Atom) -> Result<String, Refusal> {
+    /// The atom with the quantifier behind it, if there is one. `groups_before` is how many groups were opened before it.
+    ///
+    /// Java does not go back into a repetition of a possessive quantifier once it is over, not even to reach the number that
+    /// is asked for; nor into a repeated `\R`. What it captures of a repetition that took nothing is its own secret.
+    fn quantified(&mut self, atom: Atom, groups_before: usize) -> Result<Part, Refusal> {
         self.skip_comments();
         let position = self.cursor.position();
-        let Some(mut quantifier) = self.quantifier()? else { return Ok(atom.text) };
-        if !atom.has_width {
+        let Some((at_least, at_most)) = self.quantifier()? else { return Ok(atom.part) };
+        if atom.kind == Kind::Looking {
             return Err(Refusal::at(position, "repeating what matches without width cannot be translated"));
         }
+        if self.looking_behind > 0 && at_most.is_none() {
+            return Err(Refusal::at(position, "a look-behind over an unbounded repetition; give it an upper bound"));
+        }
+        let captures = self.groups.opened > groups_before;
+        if captures && atom.part.can_be_empty && at_most != Some(1) {
+            return Err(Refusal::at(position, "repeating a capture that can be empty cannot be translated"));
+        }
         self.skip_comments();
-        quantifier.extend(self.cursor.take_if(|ch| matches!(ch, '?' | '+')));
+        let mode = self.cursor.take_if(|ch| matches!(ch, '?' | '+'));
         self.skip_comments();
         if self.cursor.starts_with("{") {
             return Err(self.cursor.refuse("a quantifier behind a quantifier; put the first one into a group"));
         }
-        Ok(atom.text + &quantifier)
+        let is_atomic = mode == Some('+') || atom.kind == Kind::LineEnding;
+        let mut text = if is_atomic { format!("(?>{})", atom.part.text) } else { atom.part.text };
+        let at_most = at_most.map(|number| number.to_string()).unwrap_or_default();
+        text.push_str(&format!("{{{at_least},{at_most}}}"));
+        text.extend(mode);
+        Ok(Part { text, can_be_empty: atom.part.can_be_empty || at_least == 0 })
     }
 
-    fn quantifier(&mut self) -> Result<Option<String>, Refusal> {
-        if let Some(simple) = self.cursor.take_if(|ch| matches!(ch, '*' | '+' | '?')) {
-            return Ok(Some(simple.to_string()));
-        }
+    /// How often: at least, and at most if there is a bound.
+    fn quantifier(&mut self) -> Result<Option<(u32, Option<u32>)>, Refusal> {
         let start = self.cursor.position();
-        if !self.cursor.take("{") {
-            return Ok(None);
+        match self.cursor.take_if(|ch| matches!(ch, '*' | '+' | '?' | '{')) {
+            None => return Ok(None),
+            Some('*') => return Ok(Some((0, None))),
+            Some('+') => return Ok(Some((1, None))),
+            Some('?') => return Ok(Some((0, Some(1)))),
+            Some(_) => {}
         }
-        let at_least = self.cursor.take_while(|ch| ch.is_ascii_digit());
-        let at_most = match self.cursor.take(",") {
-            true => self.cursor.take_while(|ch| ch.is_ascii_digit()),
-            false => at_least.clone(),
-        };
+        let is_digit = |ch: char| ch.is_ascii_digit();
+        let at_least = self.cursor.take_while(is_digit);
+        let at_most = if self.cursor.take(",") { self.cursor.take_while(is_digit) } else { at_least.clone() };
         if at_least.is_empty() || !self.cursor.take("}") {
             return Err(Refusal::at(
                 start,
@@ -246,11 +300,13 @@ impl Translator {
         }
         let number =
             |digits: &str| digits.parse::<u32>().map_err(|_| Refusal::at(start, "this repetition is too large"));
-        let is_reversed = !at_most.is_empty() && number(&at_most)? < number(&at_least)?;
-        match is_reversed {
-            true => Err(Refusal::at(start, "the upper bound of this repetition is below the lower one")),
-            false if at_most.is_empty() => Ok(Some(format!("{{{},}}", number(&at_least)?))),
-            false => Ok(Some(format!("{{{},{}}}", number(&at_least)?, number(&at_most)?))),
+        let at_least = number(&at_least)?;
+        let at_most = if at_most.is_empty() { None } else { Some(number(&at_most)?) };
+        match at_most {
+            Some(bound) if bound < at_least => {
+                Err(Refusal::at(start, "the upper bound of this repetition is below the lower one"))
+            }
+            _ => Ok(Some((at_least, at_most))),
         }
     }
 

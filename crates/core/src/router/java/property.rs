@@ -48,23 +48,28 @@ impl Translator {
             Some(short) => self.binary(short).or_else(|| self.category(short)).or_else(|| script(short)),
             // Under (?U) Java gives the POSIX names another meaning.
             None if self.flags.unicode_classes && posix(name).is_some() => None,
-            None => self.category(name),
+            None => self.category(name).or_else(|| self.posix(name)),
         }
     }
 
-    /// A general category or a POSIX class. Under `(?i)` upper, lower and title case are one.
+    fn posix(&self, name: &str) -> Option<Set> {
+        match name {
+            "Lower" | "Upper" if self.flags.case_insensitive => posix("Alpha"),
+            _ => posix(name),
+        }
+    }
+
+    /// A general category. Under `(?i)` upper, lower and title case are one.
     fn category(&self, name: &str) -> Option<Set> {
         let cased = matches!(name, "Lu" | "Ll" | "Lt" | "LC");
         match name {
             _ if cased && (self.flags.case_insensitive || name == "LC") => {
                 Some(Set::unicode("Lu").union(&Set::unicode("Ll")).union(&Set::unicode("Lt")))
             }
-            "Lower" | "Upper" if self.flags.case_insensitive => posix("Alpha"),
             "LD" => Some(Set::unicode("L").union(&Set::unicode("Nd"))),
             "L1" => Some(Set::from_ranges(&[('\0', '\u{FF}')])),
             "all" => Some(Set::all()),
-            _ if CATEGORIES.contains(&name) => Some(Set::unicode(name)),
-            _ => posix(name),
+            _ => CATEGORIES.contains(&name).then(|| Set::unicode(name)),
         }
     }
 

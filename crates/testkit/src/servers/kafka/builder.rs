@@ -115,12 +115,17 @@ impl KafkaBuilder {
     /// [`Error::TimedOut`] when it does not serve within two minutes.
     pub fn start(self) -> Result<Kafka> {
         install(&[Need::Kafka])?;
+        self.start_installed(&[])
+    }
+
+    /// Without a look at what is installed, and with `options` for the Java machine.
+    pub(super) fn start_installed(self, options: &[String]) -> Result<Kafka> {
         let place = Place::choose(self.kept.as_deref(), "kafka")?;
         let folder = place.path();
         let layout = Layout::below(folder);
         write(&layout.logging, LOGGING)?;
         let certificates = self.make_certificates(folder)?;
-        let (process, ports) = self.first_start(&layout, certificates.as_ref(), place.lifetime())?;
+        let (process, ports) = self.first_start(&layout, certificates.as_ref(), place.lifetime(), options)?;
         let endpoint = KafkaEndpoint::at(&format!("127.0.0.1:{}", ports.plain));
         let sasl_bootstrap = ports.sasl.map(|port| format!("127.0.0.1:{port}"));
         Ok(Kafka { endpoint, sasl_bootstrap, certificates, layout, process: Some(process), place })
@@ -142,6 +147,7 @@ impl KafkaBuilder {
         layout: &Layout,
         certificates: Option<&Certificates>,
         lifetime: Lifetime,
+        options: &[String],
     ) -> Result<(Process, Ports)> {
         let mut attempt = 1;
         loop {
@@ -149,7 +155,7 @@ impl KafkaBuilder {
             write(&layout.properties, &self.server_properties(layout, &ports, certificates))?;
             self.format(layout)?;
             let logged = layout.log_text().len();
-            let mut process = spawn(layout, lifetime)?;
+            let mut process = spawn(layout, lifetime, options)?;
             match wait_until_ready(layout, logged, &mut process) {
                 Ok(()) => return Ok((process, ports)),
                 Err(Error::Ended { .. })

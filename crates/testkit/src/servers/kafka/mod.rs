@@ -1,5 +1,6 @@
 //! One Kafka broker that is its own controller, that tests may stop, stall and kill.
 
+pub(super) mod archive;
 mod builder;
 #[cfg(feature = "clients")]
 mod topics;
@@ -153,7 +154,7 @@ impl Kafka {
             return Ok(());
         }
         let logged = self.log().len();
-        let mut process = spawn(&self.layout, self.place.lifetime())?;
+        let mut process = spawn(&self.layout, self.place.lifetime(), &[])?;
         let ready = wait_until_ready(&self.layout, logged, &mut process);
         // Kept in any case, so that it is stopped with us.
         self.process = Some(process);
@@ -207,13 +208,14 @@ impl Drop for Kafka {
     }
 }
 
-fn spawn(layout: &Layout, lifetime: Lifetime) -> Result<Process> {
+/// With `options` for the Java machine besides the usual ones.
+fn spawn(layout: &Layout, lifetime: Lifetime, options: &[String]) -> Result<Process> {
     let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
     let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
     let errors = log.try_clone().map_err(Error::io("share the log of Kafka"))?;
     let mut command = command("java", lifetime, None);
     command.arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
-    command.args(java_arguments("kafka.Kafka")?).arg(&layout.properties).stdout(log).stderr(errors);
+    command.args(options).args(java_arguments("kafka.Kafka")?).arg(&layout.properties).stdout(log).stderr(errors);
     Process::spawn(command, SERVER)
 }
 

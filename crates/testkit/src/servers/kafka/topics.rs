@@ -53,7 +53,10 @@ impl KafkaEndpoint {
 
 #[cfg(test)]
 mod tests {
-    use crate::servers::shared_kafka;
+    use rdkafka::consumer::{BaseConsumer, Consumer as _};
+
+    use super::*;
+    use crate::servers::{Kafka, shared_kafka};
 
     #[test]
     fn a_topic_is_made_once_and_refused_the_second_time() {
@@ -66,5 +69,27 @@ mod tests {
     #[test]
     fn a_topic_name_that_kafka_forbids_is_refused() {
         assert!(shared_kafka().create_topic("no spaces", 1).is_err());
+    }
+
+    #[test]
+    fn with_scram_only_the_right_password_comes_in_over_tls() {
+        let kafka = Kafka::builder().scram("relay", "pearl").start().unwrap();
+        let authority = kafka.certificates().unwrap().authority.display().to_string();
+        let topics = |mechanism: &str, password: &str| {
+            let consumer: BaseConsumer = ClientConfig::new()
+                .set("bootstrap.servers", kafka.sasl_bootstrap().unwrap())
+                .set("security.protocol", "SASL_SSL")
+                .set("ssl.ca.location", &authority)
+                .set("sasl.mechanism", mechanism)
+                .set("sasl.username", "relay")
+                .set("sasl.password", password)
+                .create()
+                .unwrap();
+            consumer.fetch_metadata(None, Duration::from_secs(10)).map(drop)
+        };
+        for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+            topics(mechanism, "pearl").unwrap();
+        }
+        assert!(topics("SCRAM-SHA-256", "stone").is_err());
     }
 }

@@ -1,0 +1,77 @@
+//! Memory depends on what may be in flight, not on the size of a transaction, of a backlog or of an outage.
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::servers::shared_postgres;
+
+use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
+
+/// Rows of the large transaction.
+const ROWS: i64 = 300_000;
+/// What each of them weighs at least: together more than twice what the relay may ever hold.
+const ROW_BYTES: i64 = 700;
+/// What the whole process may hold: program, libraries and allocator beside the 16 MiB in flight.
+const MEMORY_LIMIT: u64 = 96 << 20;
+
+fn insert_large_rows(rig: &Rig, key: &str, rows: i64) {
+    rig.sql(&format!(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) \
+         SELECT gen_random_uuid(), 'order', '{key}-' || seq % 10, 'Changed', \
+         jsonb_build_object('filling', repeat('x', {ROW_BYTES})), seq FROM generate_series(1, {rows}) AS seq"
+    ));
+}
+
+#[test]
+fn one_transaction_of_many_rows_passes_within_bounded_memory() {
+    let rig = Rig::ready("large", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    insert_large_rows(&rig, "key", ROWS);
+    let mut consumer = rig.consumer();
+    let rows = usize::try_from(ROWS).unwrap();
+    consumer.read_until("all rows of the transaction", 2 * LIMIT, |records| records.len() >= rows).unwrap();
+    let peak = relay.peak_memory().unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    let verdict = walpost_testkit::checker::check(&rig.truth(), consumer.read_to_end(LIMIT).unwrap());
+    verdict.assert_clean(Repeats::Forbidden);
+    assert!(peak < MEMORY_LIMIT, "{peak} bytes");
+}
+
+/// Waits until the relay has taken all that it may and reads no more, so that the walsender cannot write.
+fn wait_until_blocked(rig: &Rig) {
+    let walsender = rig.walsender().unwrap();
+    let query = format!("SELECT wait_event = 'WalSenderWriteData' FROM pg_stat_activity WHERE pid = {walsender}");
+    let mut looks = 0;
+    eventually("the walsender to be blocked", || {
+        looks = if rig.value(&query) == "t" { looks + 1 } else { 0 };
+        looks == 20
+    });
+}
+
+#[test]
+fn a_backlog_that_grows_while_the_broker_is_away_stays_on_the_server() {
+    let kafka = breakable_kafka();
+    let rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), "away", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    insert_large_rows(&rig, "before", 1_000);
+    rig.assert_delivered(Repeats::Forbidden);
+    kafka.sigstop().unwrap();
+    for key in 0..4 {
+        insert_large_rows(&rig, &key.to_string(), ROWS / 8);
+    }
+    wait_until_blocked(&rig);
+    let peak = relay.peak_memory().unwrap();
+    assert!(peak < MEMORY_LIMIT, "{peak} bytes");
+    kafka.sigcont().unwrap();
+    rig.assert_delivered(Repeats::Forbidden);
+    let peak = relay.peak_memory().unwrap();
+    assert!(peak < MEMORY_LIMIT, "{peak} bytes afterwards");
+}
+
+#[test]
+fn a_row_larger_than_all_that_may_be_in_flight_passes_alone() {
+    let mut rig = Rig::ready("huge", &["public.outbox"]);
+    rig.configure(|config| config.set("limits", "in_flight_bytes", r#""64KiB""#));
+    let relay = rig.start_streaming();
+    rig.workload().payload_bytes(900_000).keys(2, 2).transactions(20).run(LIMIT).unwrap();
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
