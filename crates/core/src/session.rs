@@ -167,6 +167,7 @@ pub struct Session {
     phase: Phase,
     is_source_lost: bool,
     heard_at: Moment,
+    polled_at: Moment,
     /// The server was asked for a sign of life and has given none.
     is_asked_for_life: bool,
 }
@@ -197,6 +198,7 @@ impl Session {
             phase: Phase::Running,
             is_source_lost: false,
             heard_at: now,
+            polled_at: now,
             is_asked_for_life: false,
             settings,
         }
@@ -288,6 +290,7 @@ impl Session {
 
     /// What to do next; `None` until the next input or [`deadline`](Self::deadline), and for ever after [`Action::End`].
     pub fn poll(&mut self, now: Moment) -> Option<Action<'_>> {
+        self.watch_sleep(now);
         if matches!(self.phase, Phase::Ended) {
             return None;
         }
@@ -325,7 +328,9 @@ impl Session {
             Phase::Ending { deadline, .. } => *deadline,
             Phase::Ended => now,
         };
-        self.outbound.deadline().into_iter().chain([feedback, phase]).min().unwrap_or(phase)
+        // However long the waits that are configured: a driver that is later than this was not waiting but asleep.
+        let awake = self.polled_at.after(self.settings.silence_timeout / 2);
+        self.outbound.deadline().into_iter().chain([feedback, phase]).fold(awake, Moment::min)
     }
 
     /// Everything before it is settled.
@@ -422,6 +427,18 @@ impl Session {
         let identity = self.outbound.ledger.record(verdict.ticket).map(|record| record.identity);
         if let Some(identity) = identity {
             self.end(Cause::Undeliverable(identity, verdict.failure.clone()), now);
+        }
+    }
+
+    /// A process that slept past the silence timeout (stopped, or its machine was) may have lost its slot to another, which
+    /// went on. It publishes nothing more: the session ends at once, and what is with the sink is taken back.
+    fn watch_sleep(&mut self, now: Moment) {
+        let slept = now.since(std::mem::replace(&mut self.polled_at, now));
+        if slept >= self.settings.silence_timeout && !matches!(self.phase, Phase::Ended) {
+            self.end(Cause::Silent, now);
+            if let Phase::Ending { deadline, .. } = &mut self.phase {
+                *deadline = now;
+            }
         }
     }
 
