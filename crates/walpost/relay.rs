@@ -34,10 +34,10 @@ pub fn store(settings: &Settings) -> Store {
 pub fn store_of(settings: &Settings, kind: &settings::Store) -> Store {
     let connection = settings.source().connection().clone();
     match kind {
-        settings::Store::Postgres => Store::Postgres(PostgresStore::new(connection, settings.name())),
-        settings::Store::File(path) => Store::File(FileStore::new(path as &Path)),
+        settings::Store::Postgres => Store::postgres(PostgresStore::new(connection, settings.name())),
+        settings::Store::File(path) => Store::file(FileStore::new(path as &Path)),
         settings::Store::Slot => {
-            Store::Slot(SlotStore::new(connection, settings.name(), settings.source().slot().clone()))
+            Store::slot(SlotStore::new(connection, settings.name(), settings.source().slot().clone()))
         }
     }
 }

@@ -18,6 +18,7 @@ use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{self, Store};
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
+use walpost_postgres::preflight::{self, Finding};
 use walpost_postgres::sql;
 use walpost_postgres::stream::{Stream, StreamSettings};
 
@@ -96,6 +97,8 @@ enum Trouble {
     Checkpoint(checkpoint::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
+    /// Rows of an outbox would be passed over.
+    Unpublished(Finding),
     /// Another relay has moved the checkpoint between our look at it and our hold of the slot.
     Moved,
     /// A session ended.
@@ -197,6 +200,10 @@ impl Supervisor {
         let state = start::compare(&server, slot.as_ref(), known.as_ref(), &relay::wanted(&self.settings));
         let (Some(position), Some(slot)) = (state.start(), slot) else { return Err(Trouble::Start(state)) };
         journal::start(&state);
+        let published = inspect::publications(&sql, source.publications()).await.map_err(Trouble::Postgres)?;
+        if let Some(finding) = preflight::gap(&published, &relay::subject(&self.settings)) {
+            return Err(Trouble::Unpublished(finding));
+        }
 
         let acknowledged = slot.confirmed.unwrap_or(position);
         let settings =
@@ -300,6 +307,9 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         Trouble::Start(state) => {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
+        }
+        Trouble::Unpublished(finding) => {
+            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
         }
         Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),

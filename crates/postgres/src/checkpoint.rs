@@ -160,14 +160,32 @@ impl Error {
 #[allow(clippy::large_enum_variant, reason = "a process has one or two of them")]
 pub enum Store {
     /// A row of the source database.
-    Postgres(PostgresStore),
+    Postgres(Box<PostgresStore>),
     /// A file.
     File(FileStore),
     /// The slot alone.
-    Slot(SlotStore),
+    Slot(Box<SlotStore>),
 }
 
 impl Store {
+    /// The relay's row in the source database.
+    #[must_use]
+    pub fn postgres(store: PostgresStore) -> Self {
+        Self::Postgres(Box::new(store))
+    }
+
+    /// A file.
+    #[must_use]
+    pub fn file(store: FileStore) -> Self {
+        Self::File(store)
+    }
+
+    /// The slot alone.
+    #[must_use]
+    pub fn slot(store: SlotStore) -> Self {
+        Self::Slot(Box::new(store))
+    }
+
     /// Where it keeps the checkpoint, for people.
     #[must_use]
     pub fn place(&self) -> String {

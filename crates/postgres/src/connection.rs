@@ -38,7 +38,9 @@ pub enum TlsMode {
     Prefer,
     /// TLS or no connection; nothing is verified, unless a root certificate is named: then as `VerifyCa`, as in libpq.
     Require,
-    /// The server's certificate must come from a trusted authority.
+    /// The server's certificate must come from a trusted authority. The replication session's library wants the host's name
+    /// in it too (it tells a wrong name from a wrong authority only by an error that rustls no longer gives), so a name that
+    /// does not match is refused there.
     VerifyCa,
     /// And it must bear the host's name.
     VerifyFull,

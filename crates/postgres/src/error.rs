@@ -67,6 +67,9 @@ pub enum Error {
         /// Which.
         reason: String,
     },
+    /// The server asks for a password and none is configured.
+    #[error("PostgreSQL asks for a password and none is configured")]
+    NoPassword,
     /// The server said what its protocol does not allow.
     #[error("PostgreSQL's answer {phase} could not be read: {reason}")]
     Protocol {
@@ -168,6 +171,9 @@ impl Error {
             Self::Authentication { .. } => Class::NeedsOperator(
                 "give the role a SCRAM password: SET password_encryption = 'scram-sha-256', then ALTER ROLE … PASSWORD …",
             ),
+            Self::NoPassword => Class::NeedsOperator(
+                "put the password into source.url, PGPASSWORD or the password file that PGPASSFILE names",
+            ),
             Self::Protocol { .. } | Self::Unexpected { .. } => Class::Unforeseen,
         }
     }
@@ -190,7 +196,9 @@ impl Error {
             // A handshake that the network cut is no verdict on a certificate.
             PgWireError::Tls(reason) if is_network_text(&reason) => Self::Connection { phase, source: reason.into() },
             PgWireError::Tls(reason) => Self::Tls { reason },
-            PgWireError::Internal(reason) if reason.contains("already joined") => Self::Ended,
+            PgWireError::Internal(reason) | PgWireError::Task(reason) if reason.contains("already joined") => {
+                Self::Ended
+            }
             error => Self::Protocol { phase, reason: error.to_string() },
         }
     }
@@ -211,10 +219,10 @@ impl Error {
             Self::Connection { phase, source: Box::new(error) }
         } else if text.contains("TLS") || text.contains("certificate") {
             Self::Tls { reason: text }
+        } else if phase == Phase::Connecting && text.contains("password missing") {
+            Self::NoPassword
         } else if phase == Phase::Connecting && text.contains("authentication") {
             Self::Authentication { reason: text }
-        } else if phase == Phase::Connecting && text.contains("password missing") {
-            Self::Authentication { reason: "a password is needed and none is configured".to_owned() }
         } else {
             Self::Protocol { phase, reason: text }
         }
@@ -316,7 +324,7 @@ fn classify_by_class(class: &str) -> Class {
         // connection exception, insufficient resources, system error (I/O)
         "08" | "53" | "58" => Class::Transient,
         "28" => Class::NeedsOperator(
-            "correct the user and password of source.url, or pg_hba.conf: it needs a line for replication connections too",
+            "correct the user and password of source.url, or the line of pg_hba.conf that should admit this user from this host to this database",
         ),
         "42" => Class::NeedsOperator(
             "the server does not take walpost's statement: walpost check says whether its version is too old",

@@ -192,7 +192,7 @@ SELECT current_setting('server_version_num')::int AS version,
        (SELECT setting::int8 FROM pg_settings WHERE name = 'wal_sender_timeout') AS wal_sender_timeout_ms,
        current_setting('synchronous_commit') AS synchronous_commit,
        current_setting('fsync')::bool AS fsync,
-       (SELECT source = 'client' FROM pg_settings WHERE name = 'statement_timeout') AS has_our_options,
+       current_setting('search_path') = 'pg_catalog' AS has_our_options,
        pg_backend_pid() AS pid";
 
 // A managed service gives REPLICATION through a role of its own: Amazon's rds_replication, Azure's azure_pg_admin.

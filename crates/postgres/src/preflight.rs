@@ -8,7 +8,7 @@ mod tables;
 use std::fmt;
 
 use crate::identifier::{quote_identifier, quote_table};
-use crate::inspect::{Inspection, Publication, Server, Subject};
+use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,15 +163,39 @@ fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
     }
 }
 
+/// Why the stream would pass over rows of an outbox without a word, if it would: a start has to be refused then, or the
+/// position moves over them.
+///
+/// PostgreSQL 18 only warns in its own log when a publication is missing, and sends nothing; earlier ones end the stream at
+/// the first row.
+#[must_use]
+pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
+    let missing = subject.publications.iter().find(|name| !publications.iter().any(|found| found.name == **name));
+    if let Some(name) = missing {
+        return Some(no_publication(name));
+    }
+    let is_published = |outbox: &&OutboxSubject| {
+        let carries = |published: &PublishedTable| published.name == outbox.table;
+        publications.iter().any(|publication| publication.inserts && publication.tables.iter().any(carries))
+    };
+    let outbox = subject.outboxes.iter().find(|outbox| !is_published(outbox))?;
+    Some(Finding::error(
+        format!("outbox {}", outbox.table),
+        "no publication of source.publication publishes its inserts under its name, so its rows would be passed over",
+        "run: walpost init, which adds it; of a partitioned table name the root, and set publish_via_partition_root = true",
+    ))
+}
+
+fn no_publication(name: &str) -> Finding {
+    let sentence = format!("the publication \"{name}\" does not exist");
+    Finding::error("source.publication", sentence, "run: walpost init")
+}
+
 fn publications(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
     for name in &subject.publications {
         match inspection.publications.iter().find(|publication| publication.name == *name) {
             Some(publication) => self::publication(publication, found),
-            None => found.push(Finding::error(
-                "source.publication",
-                format!("the publication \"{name}\" does not exist"),
-                "run: walpost init",
-            )),
+            None => found.push(no_publication(name)),
         }
     }
 }

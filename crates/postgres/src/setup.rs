@@ -203,12 +203,13 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
     Ok(Applied { slot, slot_is_new: slot_step.is_some(), unpublished })
 }
 
-async fn create_slot(session: &Session, step: &Step) -> Result<(), Error> {
-    let timeout = |timeout: Duration| format!("SET statement_timeout = {}", timeout.as_millis());
-    session.execute_batch(&timeout(SLOT_TIMEOUT)).await?;
-    let outcome = session.execute_batch(&step.sql).await;
-    session.execute_batch(&timeout(session.statement_timeout())).await?;
-    outcome
+async fn create_slot(session: &mut Session, step: &Step) -> Result<(), Error> {
+    let refused = |error| Error::from_sql(error, Phase::Query);
+    let transaction = session.client_mut().transaction().await.map_err(refused)?;
+    let timeout = format!("SET LOCAL statement_timeout = {}", SLOT_TIMEOUT.as_millis());
+    transaction.batch_execute(&timeout).await.map_err(refused)?;
+    transaction.batch_execute(&step.sql).await.map_err(refused)?;
+    transaction.commit().await.map_err(refused)
 }
 
 /// Whether a checkpoint may be written for the slot that [`apply`] left: only where there is none yet.

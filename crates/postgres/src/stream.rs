@@ -8,7 +8,7 @@
 //! | its first status confirms the start position | the start may be ahead of what is confirmed: `acknowledged` is told apart |
 //! | its idle wake-up keeps the server from ever speaking on a quiet stream, so a dead one looks alike | the wake-up is set to an hour; the server pings every half `wal_sender_timeout` |
 //! | no deadline on connecting, TLS, authentication and the start | one deadline over all of it |
-//! | `stop` sends no last status | [`Stream::finish_within`] waits until the last confirmation is on the wire |
+//! | `stop` sends no last status | [`Stream::finish_within`] waits until the slot shows the last confirmation |
 //! | a peer that dies within a message hangs its task | [`Stream::close_now`], and dropping a stream, abort it |
 //! | takes Begin, Commit and logical messages apart | they are put together again, so that the session sees one form |
 //! | keeps up to 8192 events whatever they weigh | 64, so that at most 64 rows wait here besides those that the session has counted |
@@ -24,8 +24,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pgwire_replication::client::ReplicationMetrics;
-use pgwire_replication::{FeedbackObserver, Lsn as WireLsn, ReplicationClient, ReplicationConfig, ReplicationEvent};
-use tokio::sync::Notify;
+use pgwire_replication::{Lsn as WireLsn, ReplicationClient, ReplicationConfig, ReplicationEvent};
 use walpost_core::frame::{Frame, Keepalive, StatusUpdate, XLogData};
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Source;
@@ -34,7 +33,9 @@ use walpost_core::time::Timestamp;
 use crate::connection::{ConnectionSettings, Endpoint};
 use crate::error::{Error, Phase};
 use crate::identifier::{SlotName, quote_identifier};
+use crate::inspect;
 use crate::replication;
+use crate::sql::Session;
 
 /// How many frames one call hands over at most, so that a caller gets back to its other work.
 const MAX_BATCH_FRAMES: usize = 256;
@@ -42,6 +43,8 @@ const MAX_BATCH_FRAMES: usize = 256;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 /// How long a stream may take to end in good order.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait between two looks at the slot.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How many events may wait in the library.
 const BUFFERED_EVENTS: usize = 64;
 
@@ -71,7 +74,7 @@ impl StreamSettings {
             start,
             acknowledged,
             wal_sender_timeout: Self::DEFAULT_WAL_SENDER_TIMEOUT,
-            status_interval: Duration::from_secs(1),
+            status_interval: Duration::from_millis(200),
         }
     }
 
@@ -112,10 +115,11 @@ impl StreamSettings {
 pub struct Stream {
     client: ReplicationClient,
     metrics: Arc<ReplicationMetrics>,
-    /// Told after each status that confirmed something new.
-    status_sent: Arc<Notify>,
+    target: Target,
     /// How many events were taken from the library; it counts what it gave.
     taken: u64,
+    /// What the first status said.
+    first_confirmed: Lsn,
     confirmed: Lsn,
     translator: Translator,
     /// Why the stream ended, while frames that came before are handed over.
@@ -127,6 +131,9 @@ impl Stream {
     ///
     /// The connection settings' connect timeout covers connecting, TLS, authentication and the server's consent.
     ///
+    /// The server does not look whether the publications exist: 14 to 17 end the stream at the first change, 18 sends nothing
+    /// and says so in its own log only. Ask [`inspect::publications`] first.
+    ///
     /// # Errors
     /// The server cannot be reached or refused; see [`Error::class`].
     pub async fn connect(
@@ -134,10 +141,7 @@ impl Stream {
         endpoint: &Endpoint,
         settings: &StreamSettings,
     ) -> Result<Self, Error> {
-        let status_sent = Arc::new(Notify::new());
-        let notify = Arc::clone(&status_sent);
-        let observer = FeedbackObserver::new(move |_| notify.notify_one());
-        let config = settings.config(connection, endpoint)?.with_feedback_observer(observer);
+        let config = settings.config(connection, endpoint)?;
         let refused = |error| Error::from_replication(error, Phase::Starting);
         let mut client = ReplicationClient::connect(config).await.map_err(refused)?;
         let after = connection.connect_timeout();
@@ -151,8 +155,9 @@ impl Stream {
         Ok(Self {
             metrics: client.metrics(),
             client,
-            status_sent,
+            target: Target { connection: connection.clone(), endpoint: endpoint.clone(), slot: settings.slot.clone() },
             taken: 0,
+            first_confirmed: settings.acknowledged,
             confirmed: settings.acknowledged,
             translator: Translator::default(),
             ended: None,
@@ -165,26 +170,27 @@ impl Stream {
         Lsn::new(self.metrics.last_applied_lsn().as_u64())
     }
 
-    /// Ends the stream in good order: waits until the last confirmation is on the wire, then says goodbye.
+    /// Ends the stream in good order: waits until the server has taken the last confirmation, then says goodbye.
     ///
-    /// Frames that have not been taken are dropped; the server sends them again to whoever comes next.
+    /// That the status has been written is not enough: a walsender that is blocked on sending meets our closed socket before it
+    /// reads. So what it sends is drained and dropped, and the slot is looked at by an SQL session, until it shows the
+    /// position. Who comes next is sent again what was dropped.
     ///
     /// # Errors
     /// It took longer than `timeout`, or the stream had ended before: what was confirmed last may be unknown to the server.
     pub async fn finish_within(mut self, timeout: Duration) -> Result<(), Error> {
         let orderly = async {
-            while self.confirmed_on_the_wire() < self.confirmed {
+            if self.confirmed > self.first_confirmed {
+                let target = self.target.clone();
                 tokio::select! {
-                    () = self.status_sent.notified() => {}
-                    // Makes room, and tells when there is nobody left to send the status.
-                    event = self.client.recv() => match event {
-                        Ok(Some(_)) => {}
-                        Ok(None) => return Err(Error::Ended),
-                        Err(error) => return Err(Error::from_replication(error, Phase::Streaming)),
-                    },
+                    taken = target.wait_until_confirmed(self.confirmed) => taken?,
+                    error = drain(&mut self.client) => return Err(error),
                 }
             }
-            self.client.shutdown().await.map_err(|error| Error::from_replication(error, Phase::Streaming))
+            if self.client.is_running() {
+                self.client.shutdown().await.map_err(|error| Error::from_replication(error, Phase::Streaming))?;
+            }
+            Ok(())
         };
         let outcome = tokio::time::timeout(timeout, orderly).await;
         self.client.abort();
@@ -283,6 +289,38 @@ impl Drop for Stream {
 impl std::fmt::Debug for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stream").field("confirmed", &self.confirmed).finish_non_exhaustive()
+    }
+}
+
+/// The slot, and how to look at it.
+#[derive(Clone)]
+struct Target {
+    connection: ConnectionSettings,
+    endpoint: Endpoint,
+    slot: SlotName,
+}
+
+impl Target {
+    async fn wait_until_confirmed(&self, wanted: Lsn) -> Result<(), Error> {
+        let session = Session::connect_to(&self.connection, &self.endpoint, FINISH_TIMEOUT).await?;
+        loop {
+            let slot = inspect::slot_state(&session, &self.slot).await?;
+            if slot.and_then(|slot| slot.confirmed).is_none_or(|confirmed| confirmed >= wanted) {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+/// Takes and drops what comes, until the stream ends.
+async fn drain(client: &mut ReplicationClient) -> Error {
+    loop {
+        match client.recv().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return Error::Ended,
+            Err(error) => return Error::from_replication(error, Phase::Streaming),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod facts;
 mod random;
 pub(super) mod server;
 mod watch;
+mod weather;
 pub(super) mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,8 +19,9 @@ use std::time::Duration;
 
 use crate::lsn::Lsn;
 
-use broker::Faults;
-use world::{Tally, Weather, World, note};
+use broker::{Faults, LANES};
+use weather::{Tally, Weather};
+use world::{World, note};
 
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
@@ -113,10 +115,9 @@ impl World {
         self.perform();
     }
 
-    /// What goes wrong besides.
+    /// What happens to the relay, its connection and its clock.
     fn suffer(&mut self) {
-        let Weather { kill, source_lost, mute, server_crash, stop, sink_away, route_closed, store_away, jump, .. } =
-            self.weather;
+        let Weather { kill, source_lost, mute, server_crash, stop, jump, .. } = self.weather;
         if self.random.one_in(kill) {
             self.kill();
         }
@@ -136,9 +137,25 @@ impl World {
         if self.random.one_in(stop) {
             self.stop();
         }
+        if self.random.one_in(jump) {
+            self.now = self.now.after(Duration::from_secs(self.random.between(1, 3600)));
+            self.watch.has_jumped = true;
+            note!(self, "time has jumped");
+        }
+        self.change_weather();
+    }
+
+    /// What is well falls ill, and the other way round.
+    fn change_weather(&mut self) {
+        let Weather { sink_away, lane_hangs, route_closed, store_away, .. } = self.weather;
         if self.random.one_in(if self.broker.is_away { 15 } else { sink_away }) {
             self.broker.is_away = !self.broker.is_away;
             note!(self, "the sink is away: {}", self.broker.is_away);
+        }
+        if self.random.one_in(if self.broker.hanging.is_some() { 25 } else { lane_hangs }) {
+            let lane = self.random.index(LANES);
+            self.broker.hanging = self.broker.hanging.is_none().then_some(lane);
+            note!(self, "a lane hangs: {:?}", self.broker.hanging);
         }
         let topic = self.random.index(self.broker.closed.len());
         if self.random.one_in(if self.broker.closed[topic] { 15 } else { route_closed }) {
@@ -149,11 +166,6 @@ impl World {
             self.store.is_away = !self.store.is_away;
             note!(self, "the store is away: {}", self.store.is_away);
         }
-        if self.random.one_in(jump) {
-            self.now = self.now.after(Duration::from_secs(self.random.between(1, 3600)));
-            self.watch.has_jumped = true;
-            note!(self, "time has jumped");
-        }
     }
 
     /// From here on nothing goes wrong any more. Rows that are bad stay bad.
@@ -162,6 +174,7 @@ impl World {
         self.weather = Weather { chatty: 4, ..Weather::default() };
         self.broker.faults = Faults::default();
         self.broker.is_away = false;
+        self.broker.hanging = None;
         self.broker.closed = Default::default();
         self.store.is_away = false;
     }
@@ -237,53 +250,4 @@ fn every_promise_holds_in_every_run() {
     }
     println!("{total:?}");
     assert!(runs < 500 || total.has_seen_all(), "the simulation no longer shows what it is for: {total:?}");
-}
-
-impl Tally {
-    fn has_seen_all(&self) -> bool {
-        let Self { events, repeats, sessions, kills, resets, stale_reports, .. } = *self;
-        let Self { skipped_transactions, skipped_rows, stopped, source_lost, silent, .. } = *self;
-        let Self { bad_rows, given_up, promotions, failed_checkpoints, .. } = *self;
-        let seen = [
-            [events, repeats, sessions, kills, resets],
-            [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
-            [silent, bad_rows, given_up, promotions, failed_checkpoints],
-        ];
-        seen.as_flattened().iter().all(|count| *count > 0)
-    }
-
-    fn add(&mut self, other: Self) {
-        let Self {
-            events,
-            repeats,
-            sessions,
-            kills,
-            resets,
-            stale_reports,
-            skipped_transactions,
-            skipped_rows,
-            stopped,
-            source_lost,
-            silent,
-            bad_rows,
-            given_up,
-            promotions,
-            failed_checkpoints,
-        } = other;
-        self.events += events;
-        self.repeats += repeats;
-        self.sessions += sessions;
-        self.kills += kills;
-        self.resets += resets;
-        self.stale_reports += stale_reports;
-        self.skipped_transactions += skipped_transactions;
-        self.skipped_rows += skipped_rows;
-        self.stopped += stopped;
-        self.source_lost += source_lost;
-        self.silent += silent;
-        self.bad_rows += bad_rows;
-        self.given_up += given_up;
-        self.promotions += promotions;
-        self.failed_checkpoints += failed_checkpoints;
-    }
 }

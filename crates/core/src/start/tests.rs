@@ -55,60 +55,80 @@ fn wanted() -> Wanted {
     }
 }
 
+type Case = (ServerState, Option<SlotState>, Option<Checkpoint>, StartState);
+
+fn slot_name() -> String {
+    "walpost".to_owned()
+}
+
+fn other(change: fn(&mut Checkpoint)) -> Option<Checkpoint> {
+    let mut checkpoint = checkpoint_at(50);
+    change(&mut checkpoint);
+    Some(checkpoint)
+}
+
+fn odd(change: fn(&mut SlotState)) -> Option<SlotState> {
+    let mut slot = slot_at(40);
+    change(&mut slot);
+    Some(slot)
+}
+
+fn foreign(part: Part, found: &str, wanted: &str) -> StartState {
+    StartState::OtherCheckpoint { part, found: found.to_owned(), wanted: wanted.to_owned() }
+}
+
+fn wrong(database: &str) -> StartState {
+    StartState::WrongDatabase { slot: slot_name(), database: database.to_owned(), wanted: "app".to_owned() }
+}
+
 /// Every state, from the least that makes it.
-#[allow(clippy::too_many_lines, reason = "a table of cases")]
-fn cases() -> Vec<(ServerState, Option<SlotState>, Option<Checkpoint>, StartState)> {
+fn cases() -> Vec<Case> {
+    [slot_cases(), position_cases()].concat()
+}
+
+/// Those that the slot decides.
+fn slot_cases() -> Vec<Case> {
     use StartState as S;
-    let slot = || "walpost".to_owned();
     let lsn = Lsn::new;
-    let other = |change: fn(&mut Checkpoint)| {
-        let mut checkpoint = checkpoint_at(50);
-        change(&mut checkpoint);
-        Some(checkpoint)
-    };
-    let odd = |change: fn(&mut SlotState)| {
-        let mut slot = slot_at(40);
-        change(&mut slot);
-        Some(slot)
-    };
-    let foreign = |part, found: &str, wanted: &str| S::OtherCheckpoint {
-        part,
-        found: found.to_owned(),
-        wanted: wanted.to_owned(),
-    };
-    let promoted = |position, switch| S::Promoted { from: Timeline(1), to: Timeline(2), position, switch };
-    let wrong =
-        |database: &str| S::WrongDatabase { slot: slot(), database: database.to_owned(), wanted: "app".to_owned() };
     vec![
-        (server(), None, None, S::Fresh { slot: slot() }),
+        (server(), None, None, S::Fresh { slot: slot_name() }),
         (server(), Some(slot_at(50)), Some(checkpoint_at(50)), S::Resume { start: lsn(50) }),
         (server(), Some(slot_at(40)), Some(checkpoint_at(50)), S::Resume { start: lsn(50) }),
         (server(), Some(slot_at(40)), Some(checkpoint_at(100)), S::Resume { start: lsn(100) }),
         (server(), Some(slot_at(40)), None, S::SlotOnly { start: lsn(40) }),
-        (server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot(), position: lsn(50) }),
-        (server(), odd(|s| s.active_pid = Some(9)), None, S::SlotBusy { slot: slot(), pid: Some(9) }),
-        (server(), odd(|s| s.active_pid = Some(0)), None, S::SlotBusy { slot: slot(), pid: None }),
+        (server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot_name(), position: lsn(50) }),
+        (server(), odd(|s| s.active_pid = Some(9)), None, S::SlotBusy { slot: slot_name(), pid: Some(9) }),
+        (server(), odd(|s| s.active_pid = Some(0)), None, S::SlotBusy { slot: slot_name(), pid: None }),
         (
             server(),
             odd(|s| s.lost = Some("wal_removed".to_owned())),
             Some(checkpoint_at(50)),
-            S::SlotLost { slot: slot(), reason: "wal_removed".to_owned() },
+            S::SlotLost { slot: slot_name(), reason: "wal_removed".to_owned() },
         ),
         (
             server(),
             Some(slot_at(51)),
             Some(checkpoint_at(50)),
-            S::SlotAhead { slot: slot(), confirmed: lsn(51), position: lsn(50) },
+            S::SlotAhead { slot: slot_name(), confirmed: lsn(51), position: lsn(50) },
         ),
-        (server(), odd(|s| s.confirmed = None), Some(checkpoint_at(50)), S::SlotUnfinished { slot: slot() }),
-        (server(), odd(|s| s.confirmed = Some(Lsn::INVALID)), None, S::SlotUnfinished { slot: slot() }),
-        (server(), odd(|s| s.kind = SlotKind::Physical), None, S::SlotPhysical { slot: slot() }),
-        (server(), odd(|s| s.temporary = true), None, S::SlotTemporary { slot: slot() }),
+        (server(), odd(|s| s.confirmed = None), Some(checkpoint_at(50)), S::SlotUnfinished { slot: slot_name() }),
+        (server(), odd(|s| s.confirmed = Some(Lsn::INVALID)), None, S::SlotUnfinished { slot: slot_name() }),
+        (server(), odd(|s| s.kind = SlotKind::Physical), None, S::SlotPhysical { slot: slot_name() }),
+        (server(), odd(|s| s.temporary = true), None, S::SlotTemporary { slot: slot_name() }),
+    ]
+}
+
+/// Those that positions, timelines and owners decide.
+fn position_cases() -> Vec<Case> {
+    use StartState as S;
+    let lsn = Lsn::new;
+    let promoted = |position, switch| S::Promoted { from: Timeline(1), to: Timeline(2), position, switch };
+    vec![
         (
             server(),
             odd(|s| s.plugin = Some("wal2json".to_owned())),
             None,
-            S::WrongPlugin { slot: slot(), plugin: "wal2json".to_owned(), wanted: "pgoutput".to_owned() },
+            S::WrongPlugin { slot: slot_name(), plugin: "wal2json".to_owned(), wanted: "pgoutput".to_owned() },
         ),
         (server(), odd(|s| s.database = Some("other".to_owned())), None, wrong("other")),
         (ServerState { database: "else".to_owned(), ..server() }, None, None, wrong("else")),
@@ -149,9 +169,9 @@ fn cases() -> Vec<(ServerState, Option<SlotState>, Option<Checkpoint>, StartStat
             promoted_server(),
             Some(slot_at(61)),
             Some(checkpoint_at(50)),
-            S::SlotAhead { slot: slot(), confirmed: lsn(61), position: lsn(50) },
+            S::SlotAhead { slot: slot_name(), confirmed: lsn(61), position: lsn(50) },
         ),
-        (promoted_server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot(), position: lsn(50) }),
+        (promoted_server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot_name(), position: lsn(50) }),
         (
             server(),
             Some(slot_at(40)),

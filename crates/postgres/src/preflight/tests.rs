@@ -212,3 +212,25 @@ fn a_full_server_is_no_fault_for_the_slot_and_walsender_that_are_ours() {
     });
     assert_eq!(findings(&inspection, &subject()), []);
 }
+
+#[test]
+fn a_start_that_would_pass_over_rows_is_refused() {
+    type Change = fn(&mut Vec<Publication>);
+    let cases: [(Change, Option<&str>); 6] = [
+        (|_| {}, None),
+        (|found| found[0].updates = true, None),
+        (|found| found.clear(), Some("\"walpost\" does not exist")),
+        (|found| found[0].inserts = false, Some("passed over")),
+        (|found| found[0].tables.clear(), Some("passed over")),
+        (|found| found[0].tables[0].name.table = "outbox_p1".to_owned(), Some("passed over")),
+    ];
+    for (change, expected) in cases {
+        let mut publications = sound().publications;
+        change(&mut publications);
+        let gap = gap(&publications, &subject()).map(|finding| finding.to_string());
+        match expected {
+            None => assert_eq!(gap, None),
+            Some(part) => assert!(gap.as_ref().is_some_and(|gap| gap.contains(part)), "{part}: {gap:?}"),
+        }
+    }
+}

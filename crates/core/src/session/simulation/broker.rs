@@ -23,6 +23,8 @@ pub(super) struct Broker {
     /// Topics that are missing, or closed to the relay.
     pub(super) closed: [bool; TOPICS.len()],
     pub(super) is_away: bool,
+    /// A lane whose leader answers nothing, while the others go on.
+    pub(super) hanging: Option<usize>,
     pub(super) capacity: usize,
     pub(super) faults: Faults,
     phase: Phase,
@@ -48,6 +50,8 @@ struct Lane {
     queue: VecDeque<(Ticket, Record)>,
     reports: VecDeque<Delivery>,
     is_broken: bool,
+    /// What was given up while it was on the wire: it may yet arrive, in order, or be gone.
+    wire: VecDeque<Record>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +107,9 @@ impl Broker {
 
     /// Something happens in one of the lanes.
     pub(super) fn work(&mut self, facts: &mut Facts, random: &mut Random) {
-        let busy: Vec<usize> = (0..LANES).filter(|lane| !self.lanes[*lane].queue.is_empty()).collect();
+        self.let_arrive(random.index(LANES), facts, random);
+        let busy: Vec<usize> =
+            (0..LANES).filter(|lane| !self.lanes[*lane].queue.is_empty() && self.hanging != Some(*lane)).collect();
         if busy.is_empty() || self.phase != Phase::Open {
             return;
         }
@@ -162,6 +168,7 @@ impl Broker {
                 continue;
             }
             self.deliver_prefix(lane, facts, random);
+            self.leave_on_the_wire(lane, random);
             let rest = self.lanes[lane].queue.len();
             self.lanes[lane].give_back(rest, Class::Withdrawn);
         }
@@ -179,7 +186,9 @@ impl Broker {
     pub(super) fn kill(&mut self, facts: &mut Facts, random: &mut Random) {
         for lane in 0..LANES {
             self.deliver_prefix(lane, facts, random);
-            self.lanes[lane] = Lane::default();
+            self.leave_on_the_wire(lane, random);
+            let wire = std::mem::take(&mut self.lanes[lane].wire);
+            self.lanes[lane] = Lane { wire, ..Lane::default() };
         }
         self.phase = Phase::Open;
     }
@@ -192,6 +201,27 @@ impl Broker {
                 return;
             }
             self.lanes[lane].deliver(lane, facts);
+        }
+    }
+
+    /// Of what is given up, some is on the wire. Nothing is, behind a failure.
+    fn leave_on_the_wire(&mut self, lane: usize, random: &mut Random) {
+        let lane = &mut self.lanes[lane];
+        if !lane.is_broken && random.one_in(2) {
+            let count = random.index(lane.queue.len() + 1);
+            lane.wire.extend(lane.queue.iter().take(count).map(|(_, record)| record.clone()));
+        }
+    }
+
+    /// Something that was given up long ago arrives after all.
+    fn let_arrive(&mut self, lane: usize, facts: &mut Facts, random: &mut Random) {
+        let Some(record) = self.lanes[lane].wire.front() else { return };
+        let event = &facts.events[facts.event_of(record)];
+        if event.is_bad || event.is_lost || self.closed[event.topic] || random.one_in(8) {
+            self.lanes[lane].wire.clear();
+        } else if !self.is_away && random.one_in(4) {
+            facts.deliver_late(lane, record);
+            self.lanes[lane].wire.pop_front();
         }
     }
 

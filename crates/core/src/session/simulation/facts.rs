@@ -80,6 +80,16 @@ impl Facts {
         }
     }
 
+    /// A record that its sender has given up is there all the same.
+    pub(super) fn deliver_late(&mut self, lane: usize, record: &Record) {
+        let event = self.event_of(record);
+        let may_repeat = self.events[event].may_repeat;
+        self.allow_repeat(event);
+        let is_first = !self.is_delivered(event);
+        self.deliver(lane, record);
+        self.events[event].may_repeat = may_repeat || is_first;
+    }
+
     pub(super) fn is_delivered(&self, event: usize) -> bool {
         self.events[event].first.is_some()
     }

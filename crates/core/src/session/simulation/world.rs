@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::failure::Class;
-use crate::feedback;
 use crate::frame::{Frame, Keepalive};
 use crate::lsn::Lsn;
 use crate::outbox::{Outbox, Outboxes, TableName};
@@ -21,6 +20,7 @@ use super::facts::Facts;
 use super::random::Random;
 use super::server::{Server, Stream, TABLES};
 use super::watch::Watch;
+use super::weather::{Tally, Weather, random_settings};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -37,49 +37,10 @@ pub(super) struct World {
     pub(super) stream: Option<Stream>,
     /// Reports that were given before, each with the number of its session. A process may give them again.
     pub(super) old_reports: Vec<(u64, Delivery)>,
-    /// In which events the operator has to help.
     pub(super) weather: Weather,
     pub(super) tally: Tally,
     /// What happened, kept only for a run that is known to fail.
     pub(super) journal: Option<Vec<String>>,
-}
-
-/// How often what goes wrong: once in so many steps; never for 0.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Weather {
-    pub(super) kill: u64,
-    pub(super) source_lost: u64,
-    pub(super) mute: u64,
-    pub(super) server_crash: u64,
-    pub(super) promotion: u64,
-    pub(super) stop: u64,
-    pub(super) sink_away: u64,
-    pub(super) route_closed: u64,
-    pub(super) store_fails: u64,
-    pub(super) store_away: u64,
-    pub(super) jump: u64,
-    pub(super) bad_row: u64,
-    pub(super) chatty: u64,
-}
-
-/// What happened in a run, to see that the simulation shows what it is for.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) events: u64,
-    pub(super) repeats: u64,
-    pub(super) sessions: u64,
-    pub(super) kills: u64,
-    pub(super) resets: u64,
-    pub(super) stale_reports: u64,
-    pub(super) skipped_transactions: u64,
-    pub(super) skipped_rows: u64,
-    pub(super) stopped: u64,
-    pub(super) source_lost: u64,
-    pub(super) silent: u64,
-    pub(super) bad_rows: u64,
-    pub(super) given_up: u64,
-    pub(super) promotions: u64,
-    pub(super) failed_checkpoints: u64,
 }
 
 /// The checkpoint store.
@@ -428,51 +389,6 @@ impl Store {
         assert!(progress.position >= self.position, "a checkpoint went backwards");
         self.position = progress.position;
         self.commit_time = progress.commit_time;
-    }
-}
-
-impl Weather {
-    /// Every run has weather of its own, so that each fault is also seen without the others.
-    fn new(random: &mut Random) -> Self {
-        let mut often = |from: u64| if random.one_in(2) { from * random.between(1, 4) } else { 0 };
-        Self {
-            kill: often(150),
-            source_lost: often(60),
-            mute: often(200),
-            server_crash: often(150),
-            promotion: often(3),
-            stop: often(150),
-            sink_away: often(80),
-            route_closed: often(80),
-            store_fails: often(3),
-            store_away: often(100),
-            jump: often(200),
-            bad_row: often(15),
-            chatty: 2 + often(4),
-        }
-    }
-}
-
-fn random_settings(random: &mut Random) -> Settings {
-    let mut millis = |from: &[u64]| Duration::from_millis(random.pick(from));
-    Settings {
-        feedback: feedback::Settings {
-            checkpoint_interval: millis(&[10, 200, 1000]),
-            checkpoint_events: 5,
-            idle_interval: millis(&[50, 2000]),
-            idle_bytes: 1 << 20,
-            idle_age: millis(&[1000, 3000]),
-            status_interval: millis(&[200, 1000, 10_000]),
-            retry_initial: millis(&[10, 100]),
-            retry_ceiling: millis(&[100, 30_000]),
-        },
-        retry_initial: millis(&[10, 100]),
-        retry_ceiling: millis(&[100, 30_000]),
-        silence_timeout: millis(&[5000, 60_000]),
-        drain_timeout: millis(&[500, 10_000]),
-        stop_at: None,
-        max_records: random.index(12) + 1,
-        max_bytes: random.pick(&[600, 1500, 5000]),
     }
 }
 

@@ -1,0 +1,142 @@
+//! What kind of world a run is in: how often each edge fails, what the operator chose, and what came of it.
+
+use std::time::Duration;
+
+use crate::feedback;
+use crate::session::Settings;
+
+use super::random::Random;
+
+/// How often what goes wrong: once in so many steps; never for 0.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Weather {
+    pub(super) kill: u64,
+    pub(super) source_lost: u64,
+    pub(super) mute: u64,
+    pub(super) server_crash: u64,
+    pub(super) promotion: u64,
+    pub(super) stop: u64,
+    pub(super) sink_away: u64,
+    pub(super) lane_hangs: u64,
+    pub(super) route_closed: u64,
+    pub(super) store_fails: u64,
+    pub(super) store_away: u64,
+    pub(super) jump: u64,
+    pub(super) bad_row: u64,
+    pub(super) chatty: u64,
+}
+
+/// What happened in a run, to see that the simulation shows what it is for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) events: u64,
+    pub(super) repeats: u64,
+    pub(super) sessions: u64,
+    pub(super) kills: u64,
+    pub(super) resets: u64,
+    pub(super) stale_reports: u64,
+    pub(super) skipped_transactions: u64,
+    pub(super) skipped_rows: u64,
+    pub(super) stopped: u64,
+    pub(super) source_lost: u64,
+    pub(super) silent: u64,
+    pub(super) bad_rows: u64,
+    pub(super) given_up: u64,
+    pub(super) promotions: u64,
+    pub(super) failed_checkpoints: u64,
+}
+
+impl Weather {
+    /// Every run has weather of its own, so that each fault is also seen without the others.
+    pub(super) fn new(random: &mut Random) -> Self {
+        let mut often = |from: u64| if random.one_in(2) { from * random.between(1, 4) } else { 0 };
+        Self {
+            kill: often(150),
+            source_lost: often(60),
+            mute: often(200),
+            server_crash: often(150),
+            promotion: often(3),
+            stop: often(150),
+            sink_away: often(80),
+            lane_hangs: often(50),
+            route_closed: often(80),
+            store_fails: often(3),
+            store_away: often(100),
+            jump: often(200),
+            bad_row: often(15),
+            chatty: 2 + often(4),
+        }
+    }
+}
+
+pub(super) fn random_settings(random: &mut Random) -> Settings {
+    let mut millis = |from: &[u64]| Duration::from_millis(random.pick(from));
+    Settings {
+        feedback: feedback::Settings {
+            checkpoint_interval: millis(&[10, 200, 1000]),
+            checkpoint_events: 5,
+            idle_interval: millis(&[50, 2000]),
+            idle_bytes: 1 << 20,
+            idle_age: millis(&[1000, 3000]),
+            status_interval: millis(&[200, 1000, 10_000]),
+            retry_initial: millis(&[10, 100]),
+            retry_ceiling: millis(&[100, 30_000]),
+        },
+        retry_initial: millis(&[10, 100]),
+        retry_ceiling: millis(&[100, 30_000]),
+        silence_timeout: millis(&[5000, 60_000]),
+        drain_timeout: millis(&[500, 10_000]),
+        stop_at: None,
+        max_records: random.index(12) + 1,
+        max_bytes: random.pick(&[600, 1500, 5000]),
+    }
+}
+
+impl Tally {
+    pub(super) fn has_seen_all(&self) -> bool {
+        let Self { events, repeats, sessions, kills, resets, stale_reports, .. } = *self;
+        let Self { skipped_transactions, skipped_rows, stopped, source_lost, silent, .. } = *self;
+        let Self { bad_rows, given_up, promotions, failed_checkpoints, .. } = *self;
+        let seen = [
+            [events, repeats, sessions, kills, resets],
+            [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
+            [silent, bad_rows, given_up, promotions, failed_checkpoints],
+        ];
+        seen.as_flattened().iter().all(|count| *count > 0)
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        let Self {
+            events,
+            repeats,
+            sessions,
+            kills,
+            resets,
+            stale_reports,
+            skipped_transactions,
+            skipped_rows,
+            stopped,
+            source_lost,
+            silent,
+            bad_rows,
+            given_up,
+            promotions,
+            failed_checkpoints,
+        } = other;
+        self.events += events;
+        self.repeats += repeats;
+        self.sessions += sessions;
+        self.kills += kills;
+        self.resets += resets;
+        self.stale_reports += stale_reports;
+        self.skipped_transactions += skipped_transactions;
+        self.skipped_rows += skipped_rows;
+        self.stopped += stopped;
+        self.source_lost += source_lost;
+        self.silent += silent;
+        self.bad_rows += bad_rows;
+        self.given_up += given_up;
+        self.promotions += promotions;
+        self.failed_checkpoints += failed_checkpoints;
+    }
+}
