@@ -101,6 +101,8 @@ enum Trouble {
     Unpublished(Finding),
     /// Another relay has moved the checkpoint between our look at it and our hold of the slot.
     Moved,
+    /// The sink will take nothing.
+    Sink(Failure),
     /// A session ended.
     Session { cause: Cause, unsettled: usize, source_error: Option<PostgresError> },
 }
@@ -269,8 +271,11 @@ impl Supervisor {
         {
             journal::reset_failed(&failure);
         }
-        let Driven { end: End { cause, unsettled, .. }, source_error } = driven;
-        Trouble::Session { cause, unsettled, source_error }
+        let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
+        match sink_verdict {
+            Some(verdict) if cause == Cause::Stopped => Trouble::Sink(verdict),
+            _ => Trouble::Session { cause, unsettled, source_error },
+        }
     }
 
     fn remember(&mut self, end: &End, server: &ServerState, epoch: Epoch) {
@@ -313,6 +318,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         }
         Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, unsettled, source_error } => match cause {
             Cause::Stopped if unsettled == 0 => Decision::End(Ok(Exit::Success)),
             Cause::Stopped => Decision::End(Err(Ended::with_sentence(

@@ -36,7 +36,8 @@ impl Config {
 
     /// Writes to the standard output.
     #[must_use]
-    pub fn stdout(self) -> Self {
+    pub fn stdout(mut self) -> Self {
+        self.sections.remove("sink.kafka");
         self.set("sink", "type", r#""stdout""#)
     }
 
@@ -107,6 +108,12 @@ table = "\"Order\".\"Outbox\""
 "route.topic.replacement" = "t.${routedByValue}"
 "#;
         assert_eq!(config.to_string(), expected);
+    }
+
+    #[test]
+    fn the_last_sink_that_was_named_counts_and_leaves_nothing_of_another() {
+        let text = Config::new("postgres://a@b/c", "relay").kafka("127.0.0.1:9092").stdout().to_string();
+        assert!(text.contains(r#""type" = "stdout""#) && !text.contains("kafka"), "{text}");
     }
 
     #[test]
