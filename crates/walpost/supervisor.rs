@@ -269,10 +269,12 @@ impl Supervisor {
         if driven.end.needs_reset {
             self.reset_sink().await;
         }
-<<<<<<< HEAD
         let is_checkpointed = session.checkpointed_position() >= driven.end.position;
-        let Driven { end: End { cause, unsettled, .. }, source_error } = driven;
-        Trouble::Session { cause, unsettled, is_checkpointed, source_error }
+        let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
+        match sink_verdict {
+            Some(verdict) if cause == Cause::Stopped => Trouble::Sink(verdict),
+            _ => Trouble::Session { cause, unsettled, is_checkpointed, source_error },
+        }
     }
 
     /// Takes back what the last session left with the sink. The next one may not begin before.
@@ -284,12 +286,6 @@ impl Supervisor {
             }
             let wait = self.backoff.next_wait();
             self.wait(wait).await;
-=======
-        let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
-        match sink_verdict {
-            Some(verdict) if cause == Cause::Stopped => Trouble::Sink(verdict),
-            _ => Trouble::Session { cause, unsettled, source_error },
->>>>>>> refs/heads/secure
         }
     }
 
@@ -333,14 +329,9 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         }
         Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
-<<<<<<< HEAD
+        Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, unsettled, is_checkpointed, source_error } => match cause {
             Cause::Stopped if unsettled == 0 && is_checkpointed => Decision::End(Ok(Exit::Success)),
-=======
-        Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
-        Trouble::Session { cause, unsettled, source_error } => match cause {
-            Cause::Stopped if unsettled == 0 => Decision::End(Ok(Exit::Success)),
->>>>>>> refs/heads/secure
             Cause::Stopped => Decision::End(Err(Ended::with_sentence(
                 Exit::ForcedStop,
                 format!(
