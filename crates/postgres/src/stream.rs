@@ -42,6 +42,9 @@ const MAX_BATCH_FRAMES: usize = 256;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 /// How long a stream may take to end in good order.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a confirmation may wait for the one before it. The session has them a second apart anyway; this one is what the
+/// last of them waits for when a stream ends.
+const DEFAULT_STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// How many events may wait in the library.
 const BUFFERED_EVENTS: usize = 64;
 
@@ -71,7 +74,7 @@ impl StreamSettings {
             start,
             acknowledged,
             wal_sender_timeout: Self::DEFAULT_WAL_SENDER_TIMEOUT,
-            status_interval: Duration::from_secs(1),
+            status_interval: DEFAULT_STATUS_INTERVAL,
         }
     }
 
