@@ -271,8 +271,9 @@ impl<S: Source> Driver<'_, S> {
     fn settle(&mut self, deliveries: &mut Vec<Delivery>) {
         let now = self.clock.now();
         for delivery in deliveries.drain(..) {
-            if let Err(failure) = &delivery.outcome {
-                journal::undelivered(failure);
+            match &delivery.outcome {
+                Ok(()) => journal::delivered(now),
+                Err(failure) => journal::undelivered(failure),
             }
             self.session.settle(delivery, now);
         }

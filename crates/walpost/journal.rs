@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::sync::Once;
 
 use walpost_core::failure::{Class, Failure};
 use walpost_core::port::Refusal;
@@ -9,6 +10,7 @@ use walpost_core::record::Record;
 use walpost_core::router::InvalidOperation;
 use walpost_core::session::{End, Notice, Session};
 use walpost_core::start::StartState;
+use walpost_core::time::Moment;
 use walpost_postgres::preflight::{Finding, Severity};
 
 /// An error with its causes, from the outermost to the root, in one line.
@@ -39,6 +41,15 @@ pub fn start(state: &StartState) {
         StartState::Resume { .. } => tracing::debug!("{sentence}"),
         _ => tracing::warn!("{}", with_remedy(&sentence, state.remedy().as_deref())),
     }
+}
+
+/// Records were delivered. Said once a process: how long a start takes, and that something comes out at all.
+pub fn delivered(now: Moment) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let since_start_ms = u64::try_from(now.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(since_start_ms, "the first record is delivered");
+    });
 }
 
 /// A session that is over, and what it did.

@@ -18,6 +18,7 @@ macro_rules! say {
     ($($arguments:tt)*) => { println!($($arguments)*) };
 }
 
+mod bench;
 mod demo;
 mod dependencies;
 mod interrupt;
@@ -43,6 +44,12 @@ Commands:
   services up [--kafka]    Start a PostgreSQL, and a Kafka if wanted, to play with; print how they are reached.
   services status          Say which of them run.
   services down            Stop them and remove their data.
+  bench drain [OPTION…]    Measure how fast a backlog is drained, beside pg_recvlogical on the same backlog. Options:
+                             --events N            how many; by default 500,000 single ones, then 1,000,000 in fifties
+                             --transactions-of K   events in a transaction
+                             --runs R              how often; by default three times
+                             --pg-recvlogical, --null, --kafka   who takes part; by default all three
+                             --json FILE           write all figures there
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
   dependencies             Check who depends on whom, and all licences and sources.
   help                     This text.
@@ -69,6 +76,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["bench", "drain", options @ ..] => bench::run(options),
         ["demo"] => demo::run(demo::Broker::None),
         ["demo", "--kafka"] => demo::run(demo::Broker::Kafka),
         ["test", filters @ ..] => test::run(filters),

@@ -59,20 +59,14 @@ pub struct Ledger {
     out: usize,
 }
 
+/// A record is large, so what becomes of it is told beside it, and it is not moved from its issue to its end.
 #[derive(Debug)]
 struct Entry {
-    identity: Identity,
     weight: usize,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    /// To be published.
-    Waiting(Record),
-    /// With the sink.
-    Out(Record),
-    Settled,
+    /// Whether the sink has it; else it is to be published.
+    is_out: bool,
+    /// `None` once it is settled.
+    record: Option<Record>,
 }
 
 /// The end of a transaction.
@@ -106,7 +100,7 @@ impl Ledger {
         let weight = record.weight();
         self.owed.records += 1;
         self.owed.bytes += weight;
-        self.entries.push_back(Entry { identity: record.identity, weight, state: State::Waiting(record) });
+        self.entries.push_back(Entry { weight, is_out: false, record: Some(record) });
         ticket
     }
 
@@ -133,15 +127,10 @@ impl Ledger {
         while self.cursor < self.next_ticket().0 {
             let ticket = Ticket(self.cursor);
             self.cursor += 1;
-            let Some(entry) = self.entry_mut(ticket) else { continue };
-            match std::mem::replace(&mut entry.state, State::Settled) {
-                State::Waiting(record) => {
-                    entry.state = State::Out(record);
-                    self.out += 1;
-                    return Some(ticket);
-                }
-                // Behind one that came back there can be others that are out still.
-                other => entry.state = other,
+            if let Some(entry @ Entry { is_out: false, record: Some(_), .. }) = self.entry_mut(ticket) {
+                entry.is_out = true;
+                self.out += 1;
+                return Some(ticket);
             }
         }
         None
@@ -156,25 +145,21 @@ impl Ledger {
     /// The record of a ticket, while it is owed.
     #[must_use]
     pub fn record(&self, ticket: Ticket) -> Option<&Record> {
-        match &self.entry(ticket)?.state {
-            State::Waiting(record) | State::Out(record) => Some(record),
-            State::Settled => None,
-        }
+        self.entry(ticket)?.record.as_ref()
     }
 
     /// Whether a record is with the sink.
     #[must_use]
     pub fn is_out(&self, ticket: Ticket) -> bool {
-        matches!(self.entry(ticket), Some(Entry { state: State::Out(_), .. }))
+        self.entry(ticket).is_some_and(|entry| entry.is_out)
     }
 
     /// A record that was out is delivered.
     pub fn settle(&mut self, ticket: Ticket) -> Report {
-        let Some(Entry { state: state @ State::Out(_), weight, .. }) = self.entry_mut(ticket) else {
-            return Report::Stale;
-        };
-        *state = State::Settled;
-        let weight = *weight;
+        let Some(entry @ Entry { is_out: true, .. }) = self.entry_mut(ticket) else { return Report::Stale };
+        entry.is_out = false;
+        entry.record = None;
+        let weight = entry.weight;
         self.out -= 1;
         self.owed.records -= 1;
         self.owed.bytes -= weight;
@@ -184,19 +169,11 @@ impl Ledger {
 
     /// A record that was out came back undelivered. It waits again.
     pub fn take_back(&mut self, ticket: Ticket) -> Report {
-        let Some(entry) = self.entry_mut(ticket) else { return Report::Stale };
-        match std::mem::replace(&mut entry.state, State::Settled) {
-            State::Out(record) => {
-                entry.state = State::Waiting(record);
-                self.out -= 1;
-                self.cursor = self.cursor.min(ticket.0);
-                Report::Answered
-            }
-            other => {
-                entry.state = other;
-                Report::Stale
-            }
-        }
+        let Some(entry @ Entry { is_out: true, .. }) = self.entry_mut(ticket) else { return Report::Stale };
+        entry.is_out = false;
+        self.out -= 1;
+        self.cursor = self.cursor.min(ticket.0);
+        Report::Answered
     }
 
     /// How far everything is settled.
@@ -226,7 +203,7 @@ impl Ledger {
     /// The first record in the order of the log that is not settled.
     #[must_use]
     pub fn first_owed(&self) -> Option<Identity> {
-        self.entries.front().map(|entry| entry.identity)
+        self.entries.front().and_then(|entry| entry.record.as_ref()).map(|record| record.identity)
     }
 
     /// The ticket that the next record will get.
@@ -237,7 +214,7 @@ impl Ledger {
 
     /// Lets go of the settled prefix and moves the watermark over the transactions that end within it.
     fn advance(&mut self) {
-        while let Some(Entry { state: State::Settled, .. }) = self.entries.front() {
+        while let Some(Entry { record: None, .. }) = self.entries.front() {
             self.entries.pop_front();
             self.head += 1;
             self.cursor = self.cursor.max(self.head);

@@ -45,6 +45,9 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait between two looks at the slot.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long a confirmation may wait for the one before it. The session has them a second apart anyway; this one is what the
+/// last of them waits for when a stream ends.
+const DEFAULT_STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// How many events may wait in the library.
 const BUFFERED_EVENTS: usize = 64;
 
@@ -74,7 +77,7 @@ impl StreamSettings {
             start,
             acknowledged,
             wal_sender_timeout: Self::DEFAULT_WAL_SENDER_TIMEOUT,
-            status_interval: Duration::from_millis(200),
+            status_interval: DEFAULT_STATUS_INTERVAL,
         }
     }
 

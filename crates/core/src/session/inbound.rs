@@ -179,21 +179,23 @@ impl Inbound {
 
     /// Takes in one message. A row that is to be published comes back as its record.
     pub(super) fn apply(&mut self, frame: &XLogData, ledger: &mut Ledger) -> Result<Option<Record>, SessionError> {
-        match Message::parse(&frame.data)? {
-            Message::Insert(insert) => return self.on_insert(&insert, frame),
-            Message::Begin(begin) => self.on_begin(begin)?,
-            Message::Commit(commit) => self.on_commit(commit, ledger)?,
-            Message::Relation(relation) => self.catalog.learn(&relation),
-            Message::Update(update) => self.on_update(update.relation)?,
-            Message::Delete(delete) => self.on_removal(delete.relation, |counters| &mut counters.deletes)?,
-            Message::Truncate(truncate) => {
-                for relation in truncate.relations {
-                    self.on_removal(relation, |counters| &mut counters.truncates)?;
+        // By reference: a message is several hundred bytes, and moving it costs more than reading it.
+        match &Message::parse(&frame.data) {
+            Ok(Message::Insert(insert)) => return self.on_insert(insert, frame),
+            Ok(Message::Begin(begin)) => self.on_begin(*begin)?,
+            Ok(Message::Commit(commit)) => self.on_commit(*commit, ledger)?,
+            Ok(Message::Relation(relation)) => self.catalog.learn(relation),
+            Ok(Message::Update(update)) => self.on_update(update.relation)?,
+            Ok(Message::Delete(delete)) => self.on_removal(delete.relation, |counters| &mut counters.deletes)?,
+            Ok(Message::Truncate(truncate)) => {
+                for relation in &truncate.relations {
+                    self.on_removal(*relation, |counters| &mut counters.truncates)?;
                 }
             }
-            Message::Logical(_) => self.counters.logical_messages += 1,
-            Message::Type(_) | Message::Origin(_) => {}
-            Message::Unknown(tag) => self.on_unknown(tag),
+            Ok(Message::Logical(_)) => self.counters.logical_messages += 1,
+            Ok(Message::Type(_) | Message::Origin(_)) => {}
+            Ok(Message::Unknown(tag)) => self.on_unknown(*tag),
+            Err(error) => return Err(SessionError::Unreadable(*error)),
         }
         Ok(None)
     }

@@ -101,6 +101,12 @@ impl Postgres {
         self.process.as_ref().map(Process::identity)
     }
 
+    /// The folder of its programs, and of those that came with them.
+    #[must_use]
+    pub fn programs(&self) -> &Path {
+        &self.layout.programs
+    }
+
     /// Its data folder.
     #[must_use]
     pub fn data(&self) -> &Path {
