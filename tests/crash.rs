@@ -136,6 +136,28 @@ fn a_second_sigterm_ends_the_relay_at_once() {
 }
 
 #[test]
+fn a_stop_waits_no_longer_for_a_frozen_broker_than_configured_and_the_next_relay_delivers_the_rest() {
+    let kafka = breakable_kafka();
+    let mut rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), "frozen", &["public.outbox"]);
+    rig.configure(|config| config.set("stop", "timeout_ms", "1000"));
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 100);
+    rig.assert_delivered(Repeats::Forbidden);
+    kafka.sigstop().unwrap();
+    rig.insert("key", 100, 1_000);
+    rig.wait_until_sent();
+    let since = Instant::now();
+    relay.sigterm().unwrap();
+    let ended = relay.wait(LIMIT).unwrap();
+    assert_eq!(ended.code(), Some(9), "{}", ended.log);
+    assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
+    kafka.sigcont().unwrap();
+    let relay = rig.start();
+    rig.assert_delivered(Repeats::Allowed);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
 fn a_stop_waits_no_longer_for_a_stuck_sink_than_configured_and_the_next_relay_repeats_the_rest() {
     let (rig, relay) = stuck_relay("stuck", "1000");
     let since = Instant::now();
