@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use walpost_testkit::checker::Repeats;
+use walpost_testkit::checker::{Repeats, Truth};
 use walpost_testkit::proxy::{Cut, Direction, Proxy};
 use walpost_testkit::servers::{Postgres, Stop, shared_kafka, shared_postgres};
 
@@ -110,7 +110,7 @@ fn a_postgres_that_is_restarted_in_any_way_is_found_again_and_nothing_is_repeate
     let commit_time =
         ", seq, floor(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000)::bigint AS timestamp_ms FROM";
     let query = rig.outboxes[0].truth().replace(", seq FROM", commit_time);
-    let truth = walpost_testkit::checker::Truth::read(&rig.database.url(), &query).unwrap();
+    let truth = Truth::read(&rig.database.url(), &query).unwrap();
     assert!(truth.rows().all(|row| row.timestamp_ms.is_some()));
     rig.verdict(&rig.with_partitions(truth)).assert_clean(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
@@ -189,9 +189,9 @@ fn a_peer_that_falls_silent_is_given_up_and_found_again() {
         rig.assert_delivered(Repeats::Forbidden);
         let connections = proxy.accepted();
         if is_half_open {
-            proxy.half_open()
+            proxy.half_open();
         } else {
-            proxy.stall()
+            proxy.stall();
         }
         rig.workload().seed(2).transactions(30).run(LIMIT).unwrap();
         let since = Instant::now();
@@ -251,7 +251,7 @@ fn a_missing_topic_holds_the_stream_is_named_and_lets_go_when_it_is_made() {
         "SELECT id::text AS id, '{}' || aggregatetype AS topic, aggregateid AS key, convert_to(payload, 'UTF8') AS value, id AS seq FROM outbox",
         rig.topic("")
     );
-    let truth = walpost_testkit::checker::Truth::read(&rig.database.url(), &query).unwrap();
+    let truth = Truth::read(&rig.database.url(), &query).unwrap();
     assert_eq!(truth.len(), 30);
     rig.verdict(&truth).assert_clean(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
