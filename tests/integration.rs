@@ -9,4 +9,5 @@ mod crash;
 mod delivery;
 mod faults;
 mod rig;
+mod security;
 mod slot;

@@ -110,6 +110,8 @@ pub struct Driven<E> {
     pub end: End,
     /// Why the source ended, where it did so by itself.
     pub source_error: Option<E>,
+    /// Why the sink will never take a record, where that was known before one was lost.
+    pub sink_verdict: Option<Failure>,
 }
 
 /// What reaches the driver from outside the session.
@@ -142,6 +144,7 @@ where
         session,
         source: Some(source),
         source_error: None,
+        sink_verdict: None,
         checkpointer,
         clock,
         frames: VecDeque::new(),
@@ -154,6 +157,7 @@ struct Driver<'a, S: Source> {
     session: &'a mut Session,
     source: Option<S>,
     source_error: Option<S::Error>,
+    sink_verdict: Option<Failure>,
     checkpointer: Checkpointer,
     clock: Clock,
     /// Taken from the source, not yet wanted by the session.
@@ -187,7 +191,10 @@ impl<S: Source> Driver<'_, S> {
                         self.lose_source(Some(error));
                     }
                 }
-                () = sink.next_deliveries(&mut deliveries) => self.settle(&mut deliveries),
+                () = sink.next_deliveries(&mut deliveries) => {
+                    self.settle(&mut deliveries);
+                    self.heed(sink.verdict());
+                }
                 outcome = self.checkpointer.answer() => self.on_checkpoint(outcome),
                 () = alarm.as_mut() => {}
                 () = &mut stop, if !is_stopping => {
@@ -271,6 +278,14 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
+    /// Ends the session in order when the sink will take nothing: no record need be lost to say so.
+    fn heed(&mut self, verdict: Option<Failure>) {
+        if verdict.is_some() && self.sink_verdict.is_none() {
+            self.sink_verdict = verdict;
+            self.session.stop(self.clock.now());
+        }
+    }
+
     fn on_checkpoint(&mut self, outcome: Result<(), StoreFailure>) {
         match outcome {
             Ok(()) => self.session.checkpointed(),
@@ -315,7 +330,7 @@ impl<S: Source> Driver<'_, S> {
         {
             source.finish().await;
         }
-        Driven { end, source_error: self.source_error }
+        Driven { end, source_error: self.source_error, sink_verdict: self.sink_verdict }
     }
 }
 

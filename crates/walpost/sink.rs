@@ -92,6 +92,15 @@ impl Sink for AnySink {
         }
     }
 
+    fn verdict(&self) -> Option<Failure> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Kafka(sink) => sink.verdict(),
+            Self::Stdout(sink) => sink.verdict(),
+            Self::Null(sink) => sink.verdict(),
+        }
+    }
+
     async fn reset(&mut self) -> Result<(), Failure> {
         match self {
             #[cfg(feature = "kafka")]

@@ -104,6 +104,8 @@ enum Trouble {
     Unpublished(Finding),
     /// Another relay has moved the checkpoint between our look at it and our hold of the slot.
     Moved,
+    /// The sink will take nothing.
+    Sink(Failure),
     /// A session ended.
     Session { cause: Cause, unsettled: usize, is_checkpointed: bool, source_error: Option<PostgresError> },
 }
@@ -271,8 +273,11 @@ impl Supervisor {
             self.reset_sink().await;
         }
         let is_checkpointed = session.checkpointed_position() >= driven.end.position;
-        let Driven { end: End { cause, unsettled, .. }, source_error } = driven;
-        Trouble::Session { cause, unsettled, is_checkpointed, source_error }
+        let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
+        match sink_verdict {
+            Some(verdict) if cause == Cause::Stopped => Trouble::Sink(verdict),
+            _ => Trouble::Session { cause, unsettled, is_checkpointed, source_error },
+        }
     }
 
     /// Takes back what the last session left with the sink. The next one may not begin before; where a stop rules out a next
@@ -338,6 +343,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         }
         Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, unsettled, is_checkpointed, source_error } => match cause {
             Cause::Stopped if unsettled == 0 && is_checkpointed => Decision::End(Ok(Exit::Success)),
             Cause::Stopped => Decision::End(Err(Ended::with_sentence(

@@ -69,8 +69,14 @@ pub trait Sink {
     /// [`Refusal::Full`], or the record's failure.
     fn publish(&mut self, ticket: Ticket, record: &Record) -> Result<(), Refusal>;
 
-    /// Waits until at least one outcome is there and appends all that are at hand. Cancel-safe.
+    /// Waits until at least one outcome is there and appends all that are at hand. Cancel-safe. It may come back with nothing,
+    /// once, when [`verdict`](Self::verdict) has something to say.
     fn next_deliveries(&mut self, into: &mut Vec<Delivery>) -> impl Future<Output = ()>;
+
+    /// Why this sink will never take a record, whichever it is, where that is known before any was tried.
+    fn verdict(&self) -> Option<Failure> {
+        None
+    }
 
     /// Gives up everything accepted and not yet reported, makes every report of it available to
     /// [`next_deliveries`](Self::next_deliveries), and is then ready to accept records again, in whatever order.

@@ -49,6 +49,8 @@ pub struct Producer {
     reports: Vec<Report>,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
+    /// Whether that was said while there was nothing to call back.
+    is_told: bool,
 }
 
 impl std::fmt::Debug for Producer {
@@ -67,7 +69,7 @@ impl Producer {
     /// librdkafka refuses the settings as a whole, or cannot read a file that they name; the class is `Configuration`.
     pub fn new(settings: Settings) -> Result<Self, Failure> {
         let client = connect(&settings)?;
-        Ok(Self { settings, client, outstanding: 0, reports: Vec::new(), is_recalled: false })
+        Ok(Self { settings, client, outstanding: 0, reports: Vec::new(), is_recalled: false, is_told: false })
     }
 
     /// Sends what is still queued, for at most `timeout`, and ends. What was not acknowledged by then comes back as
@@ -196,8 +198,16 @@ impl Sink for Producer {
                 return self.hand_over(into);
             }
             self.recall();
+            if self.outstanding == 0 && !self.is_told && self.verdict().is_some() {
+                self.is_told = true;
+                return;
+            }
             self.client.client().context().inbox().arrived().await;
         }
+    }
+
+    fn verdict(&self) -> Option<Failure> {
+        self.client.client().context().verdict()
     }
 
     /// Gives everything back and makes a new client from the same settings, in at most 30 s.
@@ -224,6 +234,7 @@ impl Sink for Producer {
         };
         let old = std::mem::replace(&mut self.client, fresh?);
         self.is_recalled = false;
+        self.is_told = false;
         tokio::task::spawn_blocking(move || drop(old));
         debug!("the Kafka client was made anew");
         Ok(())

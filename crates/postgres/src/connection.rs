@@ -26,6 +26,8 @@ pub struct Endpoint {
     pub host: Host,
     /// Its port; of a socket, the number in the file's name.
     pub port: u16,
+    /// A name in the certificate that was seen there, where it is not the host's and need not be (`verify-ca`).
+    pub(crate) certificate_name: Option<String>,
 }
 
 /// What of TLS is asked for (`sslmode`).
@@ -264,7 +266,7 @@ impl Endpoint {
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         let host = if host.starts_with('/') { Host::SocketFolder(PathBuf::from(host)) } else { Host::Name(host) };
-        Self { host, port }
+        Self { host, port, certificate_name: None }
     }
 
     /// The folder, if this is a socket.

@@ -172,7 +172,7 @@ impl Error {
                 "give the role a SCRAM password: SET password_encryption = 'scram-sha-256', then ALTER ROLE … PASSWORD …",
             ),
             Self::NoPassword => Class::NeedsOperator(
-                "put the password into source.url, PGPASSWORD or the password file that PGPASSFILE names",
+                "put the password into source.password_file, source.url, PGPASSWORD, or the password file that PGPASSFILE names",
             ),
             Self::Protocol { .. } | Self::Unexpected { .. } => Class::Unforeseen,
         }
@@ -190,6 +190,7 @@ impl Error {
     /// From the replication session's library, which keeps no more of the server's error than its text.
     pub(crate) fn from_replication(error: PgWireError, phase: Phase) -> Self {
         match error {
+            PgWireError::Io(source) if is_alert(&source.to_string()) => Self::Tls { reason: source.to_string() },
             PgWireError::Io(source) => Self::Connection { phase, source: Box::new(source) },
             PgWireError::Server(text) => Self::Server { phase, error: ServerError::from_text(&text) },
             PgWireError::Auth(reason) => Self::Authentication { reason },
@@ -217,7 +218,7 @@ impl Error {
         let text = causes(&error);
         if error.is_closed() || has_network_cause(&error) {
             Self::Connection { phase, source: Box::new(error) }
-        } else if text.contains("TLS") || text.contains("certificate") {
+        } else if text.contains("TLS") || text.contains("certificate") || is_alert(&text) {
             Self::Tls { reason: text }
         } else if phase == Phase::Connecting && text.contains("password missing") {
             Self::NoPassword
@@ -270,6 +271,12 @@ fn has_network_cause(error: &dyn std::error::Error) -> bool {
         cause = inner.source();
     }
     false
+}
+
+/// Whether the server ended the handshake with a verdict of its own, on our certificate above all. In TLS 1.3 it comes when the
+/// handshake is over for us, and so as an I/O error of the first read.
+fn is_alert(reason: &str) -> bool {
+    reason.contains("received fatal alert") && !reason.contains("InternalError")
 }
 
 fn is_network_text(reason: &str) -> bool {
@@ -421,8 +428,11 @@ mod tests {
     #[test]
     fn every_error_of_the_replication_library_has_its_class() {
         let io = std::sync::Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        let alert = |text| PgWireError::Io(std::sync::Arc::new(std::io::Error::other(text)));
         for (error, is_retried) in [
             (PgWireError::Io(io), true),
+            (alert("received fatal alert: UnknownCA"), false),
+            (alert("received fatal alert: InternalError"), true),
             (PgWireError::Tls("TLS handshake failed: invalid peer certificate: UnknownIssuer".into()), false),
             (PgWireError::Tls("TLS handshake failed: tls handshake eof".into()), true),
             (PgWireError::Auth("unsupported auth method code: 5".into()), false),

@@ -2,6 +2,7 @@
 //!
 //! The library's configuration prints its password with `Debug`; it is never logged and never leaves this crate.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -30,13 +31,18 @@ pub(crate) fn config(
             reason: "the path of the socket folder is not UTF-8".to_owned(),
         })?,
     };
-    let password = settings.password().unwrap_or_default();
+    let password = prepared(settings.password().unwrap_or_default());
     let options = format!("{SESSION_OPTIONS} -c wal_sender_timeout={}", wal_sender_timeout.as_millis());
-    Ok(ReplicationConfig::new(host, settings.user(), password, settings.database(), "", Vec::<String>::new())
+    Ok(ReplicationConfig::new(host, settings.user(), password.as_ref(), settings.database(), "", Vec::<String>::new())
         .with_port(endpoint.port)
         .with_tls(tls(settings, endpoint))
         .with_options(settings.options_with(&options))
         .with_application_name(settings.application_name()))
+}
+
+/// The password as SCRAM hashes it (RFC 4013). The library leaves that out; like libpq, what cannot be prepared passes raw.
+fn prepared(password: &str) -> Cow<'_, str> {
+    stringprep::saslprep(password).unwrap_or(Cow::Borrowed(password))
 }
 
 fn tls(settings: &ConnectionSettings, endpoint: &Endpoint) -> TlsConfig {
@@ -54,7 +60,10 @@ fn tls(settings: &ConnectionSettings, endpoint: &Endpoint) -> TlsConfig {
         mode,
         ca_pem_path: ours.root_certificate.clone(),
         // The library refuses verify-full for an address unless the name to verify is given: the address itself.
-        sni_hostname: host.parse::<IpAddr>().is_ok().then(|| host.clone()),
+        sni_hostname: endpoint
+            .certificate_name
+            .clone()
+            .or_else(|| host.parse::<IpAddr>().is_ok().then(|| host.clone())),
         client_cert_pem_path: certificate,
         client_key_pem_path: key,
     }
@@ -113,6 +122,15 @@ mod tests {
         assert!(options.ends_with(" -c wal_sender_timeout=30000"), "{options}");
         for value in ["IntervalStyle=postgres", "bytea_output=hex", "extra_float_digits=1", "TimeZone=UTC"] {
             assert!(options.contains(value), "{options}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_prepared_as_the_server_prepared_it() {
+        for (typed, hashed) in
+            [("p", "p"), ("\u{aa}\u{a0}\u{ad}\u{2168}", "a IX"), ("\u{7}raw\u{aa}", "\u{7}raw\u{aa}")]
+        {
+            assert_eq!(prepared(typed), hashed);
         }
     }
 

@@ -70,7 +70,8 @@ impl Session {
         statement_timeout: Duration,
     ) -> Result<Self, Error> {
         let config = config(settings, endpoint, statement_timeout);
-        let tls = MakeRustlsConnect::new(tls::client_config(settings.tls())?);
+        let seen = tls::SeenName::default();
+        let tls = MakeRustlsConnect::new(tls::client_config(settings.tls(), &seen)?);
         let (client, connection) =
             config.connect(tls).await.map_err(|error| Error::from_sql(error, Phase::Connecting))?;
         let (tell, ended) = watch::channel(None);
@@ -81,7 +82,8 @@ impl Session {
             };
             tell.send_replace(Some(Arc::new(error)));
         });
-        let session = Self { client, endpoint: endpoint.clone(), ended, statement_timeout };
+        let endpoint = Endpoint { certificate_name: seen.get().cloned(), ..endpoint.clone() };
+        let session = Self { client, endpoint, ended, statement_timeout };
         session.never_time_out_when_idle().await?;
         Ok(session)
     }

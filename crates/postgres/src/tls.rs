@@ -1,7 +1,10 @@
 //! TLS of the ordinary session, by the rules that the replication session's library follows for its own.
+//!
+//! That library insists on the host's name in `verify-ca` too. The ordinary session goes first and remembers a name that the
+//! certificate does bear; the replication session then asks for that one, which proves no less than the mode promises.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -19,8 +22,11 @@ pub fn install_crypto_provider() {
     drop(ring::default_provider().install_default());
 }
 
-/// What rustls needs to know for these settings.
-pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, Error> {
+/// A name in the server's certificate, once one was seen that is not the host's.
+pub(crate) type SeenName = Arc<OnceLock<String>>;
+
+/// What rustls needs to know for these settings. With `verify-ca` it notes in `seen` what the certificate is called instead.
+pub(crate) fn client_config(settings: &TlsSettings, seen: &SeenName) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let roots = Arc::new(roots(settings.root_certificate.as_deref())?);
     let verifier: Arc<dyn ServerCertVerifier> = match settings.effective_mode() {
@@ -29,7 +35,7 @@ pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, Erro
             let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
                 .build()
                 .map_err(|error| Error::Tls { reason: error.to_string() })?;
-            if mode == TlsMode::VerifyFull { chain } else { Arc::new(ChainOnly(chain)) }
+            if mode == TlsMode::VerifyFull { chain } else { Arc::new(ChainOnly { chain, seen: Arc::clone(seen) }) }
         }
     };
     let builder = ClientConfig::builder_with_provider(provider)
@@ -117,7 +123,25 @@ impl ServerCertVerifier for Unverified {
 
 /// Verifies who signed the certificate and not whose it is, which is what `verify-ca` means.
 #[derive(Debug)]
-struct ChainOnly(Arc<WebPkiServerVerifier>);
+struct ChainOnly {
+    chain: Arc<WebPkiServerVerifier>,
+    seen: SeenName,
+}
+
+impl ChainOnly {
+    /// rustls tells the names as `DnsName("db.example")` and `IpAddress(10.0.0.1)`. Of a wildcard any name will do.
+    fn note(&self, presented: &[String]) {
+        let name = presented.iter().find_map(|name| {
+            let dns = || name.strip_prefix("DnsName(\"")?.strip_suffix("\")");
+            let address = || name.strip_prefix("IpAddress(")?.strip_suffix(')');
+            dns().or_else(address).map(|name| name.replacen("*.", "any.", 1))
+        });
+        if let Some(name) = name {
+            // Whoever was first has seen as good a name.
+            let _ = self.seen.set(name);
+        }
+    }
+}
 
 impl ServerCertVerifier for ChainOnly {
     fn verify_server_cert(
@@ -128,10 +152,14 @@ impl ServerCertVerifier for ChainOnly {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+        match self.chain.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+            Err(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })) => {
+                self.note(&presented);
+                Ok(ServerCertVerified::assertion())
+            }
+            Err(rustls::Error::InvalidCertificate(CertificateError::NotValidForName)) => {
+                Ok(ServerCertVerified::assertion())
+            }
             verdict => verdict,
         }
     }
@@ -142,7 +170,7 @@ impl ServerCertVerifier for ChainOnly {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        self.chain.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -151,11 +179,11 @@ impl ServerCertVerifier for ChainOnly {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        self.chain.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.chain.supported_verify_schemes()
     }
 }
 
@@ -166,7 +194,10 @@ mod tests {
     #[test]
     fn every_mode_makes_a_configuration_without_files() {
         for mode in [TlsMode::Prefer, TlsMode::Require, TlsMode::VerifyCa, TlsMode::VerifyFull] {
-            assert!(client_config(&TlsSettings { mode, ..TlsSettings::default() }).is_ok(), "{mode:?}");
+            assert!(
+                client_config(&TlsSettings { mode, ..TlsSettings::default() }, &SeenName::default()).is_ok(),
+                "{mode:?}"
+            );
         }
     }
 
@@ -177,7 +208,7 @@ mod tests {
         std::fs::write(&empty, "nothing").unwrap();
         for path in [empty, folder.path().join("absent.pem")] {
             let settings = TlsSettings { root_certificate: Some(path.clone()), ..TlsSettings::default() };
-            let error = client_config(&settings).expect_err("no certificate").to_string();
+            let error = client_config(&settings, &SeenName::default()).expect_err("no certificate").to_string();
             assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
         }
     }

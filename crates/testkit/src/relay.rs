@@ -77,6 +77,7 @@ pub struct Walpost {
     program: PathBuf,
     /// Stays as long as a process that was started in it.
     folder: Arc<Scratch>,
+    variables: Vec<(String, String)>,
 }
 
 impl Walpost {
@@ -86,7 +87,8 @@ impl Walpost {
     ///
     /// When the file cannot be written.
     pub fn new(program: impl Into<PathBuf>, config: &Config) -> Result<Self, Error> {
-        let walpost = Self { program: program.into(), folder: Arc::new(Scratch::new("walpost")?) };
+        let walpost =
+            Self { program: program.into(), folder: Arc::new(Scratch::new("walpost")?), variables: Vec::new() };
         walpost.configure(config)?;
         Ok(walpost)
     }
@@ -107,6 +109,12 @@ impl Walpost {
     /// When the file cannot be written.
     pub fn configure_as(&self, text: &str) -> Result<(), Error> {
         fs::write(self.file(), text).map_err(Error::io("write the configuration of the relay"))
+    }
+
+    /// Sets a variable of the environment, for what is started from now on. Nothing of the caller's own `PG*` and `WALPOST*`
+    /// variables is handed down.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     /// Where the configuration lies; there is room for other files beside it.
@@ -143,6 +151,7 @@ impl Walpost {
                 command.env_remove(name);
             }
         }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env("RUST_BACKTRACE", "1").current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Relay::spawn(command, Arc::clone(&self.folder))

@@ -8,6 +8,15 @@ use std::process::Command;
 use super::process::run;
 use super::{Error, Result};
 
+/// A certificate by which a client proves who it is, and its private key, both in PEM.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its private key, in PKCS #8.
+    pub key: PathBuf,
+}
+
 /// Where the files of an authority and of the server that it vouches for lie, all in PEM.
 #[derive(Clone, Debug)]
 pub struct Certificates {
@@ -31,33 +40,47 @@ impl Certificates {
             certificate: folder.join("server.crt"),
             key: folder.join("server.key"),
         };
-        let authority_key = folder.join("ca.key");
-        let extensions = folder.join("extensions");
-        fs::write(&extensions, "[server]\nsubjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
-            .map_err(Error::io(format_args!("write {}", extensions.display())))?;
-        let request = folder.join("server.csr");
         openssl(|command| {
             command.args(["req", "-x509", "-subj", "/CN=walpost test authority", "-days", "1"]);
-            new_key(command, &authority_key).arg("-out").arg(&made.authority);
+            new_key(command, &made.authority_key()).arg("-out").arg(&made.authority);
         })?;
-        openssl(|command| {
-            command.args(["req", "-subj", "/CN=localhost"]);
-            new_key(command, &made.key).arg("-out").arg(&request);
-        })?;
-        openssl(|command| {
-            command.args(["x509", "-req", "-days", "1", "-set_serial", "1", "-extensions", "server"]);
-            command.arg("-extfile").arg(&extensions).arg("-in").arg(&request);
-            command
-                .arg("-CA")
-                .arg(&made.authority)
-                .arg("-CAkey")
-                .arg(&authority_key)
-                .arg("-out")
-                .arg(&made.certificate);
-        })?;
-        fs::set_permissions(&made.key, fs::Permissions::from_mode(0o600))
-            .map_err(Error::io(format_args!("close {} to others", made.key.display())))?;
+        made.issue("localhost", "subjectAltName=DNS:localhost,IP:127.0.0.1", &made.key, &made.certificate)?;
         Ok(made)
+    }
+
+    /// Makes a certificate of the same authority for a client of this name, in the same folder.
+    ///
+    /// # Errors
+    ///
+    /// As [`Certificates::make`].
+    pub fn client(&self, name: &str) -> Result<ClientCertificate> {
+        let file = |ending| self.authority.with_file_name(format!("client-{name}.{ending}"));
+        let made = ClientCertificate { certificate: file("crt"), key: file("key") };
+        self.issue(name, "extendedKeyUsage=clientAuth", &made.key, &made.certificate)?;
+        Ok(made)
+    }
+
+    fn authority_key(&self) -> PathBuf {
+        self.authority.with_extension("key")
+    }
+
+    /// Makes a key and has the authority vouch for it.
+    fn issue(&self, name: &str, extension: &str, key: &Path, certificate: &Path) -> Result<()> {
+        let (request, extensions) = (certificate.with_extension("csr"), certificate.with_extension("extensions"));
+        fs::write(&extensions, format!("[leaf]\n{extension}\nbasicConstraints=CA:FALSE\n"))
+            .map_err(Error::io(format_args!("write {}", extensions.display())))?;
+        openssl(|command| {
+            command.args(["req", "-subj", &format!("/CN={name}")]);
+            new_key(command, key).arg("-out").arg(&request);
+        })?;
+        openssl(|command| {
+            command.args(["x509", "-req", "-days", "1", "-extensions", "leaf", "-CAcreateserial"]);
+            command.arg("-extfile").arg(&extensions).arg("-in").arg(&request);
+            command.arg("-CA").arg(&self.authority).arg("-CAkey").arg(self.authority_key());
+            command.arg("-out").arg(certificate);
+        })?;
+        fs::set_permissions(key, fs::Permissions::from_mode(0o600))
+            .map_err(Error::io(format_args!("close {} to others", key.display())))
     }
 }
 

@@ -25,7 +25,7 @@ mod shared;
 mod wait;
 
 pub use account::temporary_folder;
-pub use certificates::Certificates;
+pub use certificates::{Certificates, ClientCertificate};
 pub use error::Error;
 pub use install::{Need, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};
