@@ -256,3 +256,46 @@ fn a_missing_topic_holds_the_stream_is_named_and_lets_go_when_it_is_made() {
     rig.verdict(&truth).assert_clean(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
 }
+
+#[test]
+fn a_row_that_the_broker_will_never_take_stops_the_relay_behind_all_rows_before_it() {
+    let bad_rows = [
+        ("large", "'known', repeat('x', 2000000)", "too large"),
+        ("named", "'no topic', 'text'", "no topic"),
+        ("unnamed", "NULL, 'text'", "aggregatetype"),
+    ];
+    for (label, bad_row, reason) in bad_rows {
+        let mut rig = Rig::empty(label);
+        rig.sql("CREATE TABLE outbox (id bigint, aggregatetype text, aggregateid text, payload text)");
+        let route = rig.topic("${routedByValue}");
+        rig.configure(|config| config.outbox("outbox", &[("route.topic.replacement", &route)]));
+        shared_kafka().create_topic(&rig.topic("known"), 1).unwrap();
+        rig.init();
+        let relay = rig.start_streaming();
+        rig.sql(&format!(
+            "BEGIN; INSERT INTO outbox SELECT number, 'known', 'key', 'text' FROM generate_series(1, 50) AS number; \
+             INSERT INTO outbox (id, aggregateid, aggregatetype, payload) VALUES (51, 'key', {bad_row}); \
+             INSERT INTO outbox VALUES (52, 'known', 'key', 'text'); COMMIT"
+        ));
+        let ended = relay.wait(LIMIT).unwrap();
+        ended.assert_said(7, &[]);
+        let last = ended.log.lines().rfind(|line| line.contains("ERROR")).unwrap_or_default().to_lowercase();
+        assert!(last.contains(reason) && last.contains("50"), "neither the reason nor the 51st row is named: {last}");
+        let mut consumer = rig.consumer();
+        let delivered: Vec<_> = consumer.read_to_end(LIMIT).unwrap().iter().filter_map(|record| record.id()).collect();
+        let expected: Vec<_> = (1..=50).map(|id| id.to_string()).collect();
+        assert_eq!(delivered, expected, "{label}");
+    }
+}
+
+#[test]
+fn a_publication_that_is_dropped_under_the_relay_is_named() {
+    let rig = Rig::ready("unpublished", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    let name = rig.database.name();
+    rig.sql(&format!("DROP PUBLICATION {name}"));
+    rig.insert("key", 10, 10);
+    relay.wait(LIMIT).unwrap().assert_said(4, &[&format!("\"{name}\"")]);
+}
