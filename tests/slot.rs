@@ -118,6 +118,62 @@ fn a_slot_that_somebody_moved_ahead_is_refused_until_it_is_adopted() {
 }
 
 #[test]
+fn a_slot_that_was_dropped_and_made_anew_is_refused() {
+    let rig = rested("anew");
+    let name = rig.database.name();
+    rig.sql(&format!("SELECT pg_drop_replication_slot('{name}')"));
+    rig.insert("lost", 0, 10);
+    rig.sql(&format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')"));
+    assert_refused(&rig, 24, &[name, "made it anew", "walpost checkpoint adopt-slot"]);
+}
+
+#[test]
+fn a_slot_that_the_server_gave_up_is_refused_with_the_reason() {
+    let postgres = Postgres::builder()
+        .setting("max_slot_wal_keep_size", "1MB")
+        .setting("max_wal_size", "32MB")
+        .setting("min_wal_size", "32MB")
+        .start()
+        .unwrap();
+    let rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "lost", &["public.outbox"]);
+    let name = rig.database.name();
+    rig.sql("CREATE TABLE other (number int)");
+    eventually("the server to give the slot up", || {
+        rig.sql("INSERT INTO other SELECT generate_series(1, 1000); SELECT pg_switch_wal()");
+        rig.sql("CHECKPOINT");
+        rig.slot("wal_status") == "lost"
+    });
+    assert_refused(&rig, 23, &[name, "max_slot_wal_keep_size", "walpost checkpoint forget"]);
+}
+
+#[test]
+fn a_standby_is_refused_and_once_it_is_promoted_the_relay_goes_on_there() {
+    let mut primary = Postgres::start().unwrap();
+    let mut rig = Rig::ready_on(primary.endpoint(), shared_kafka(), "promoted", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    publish_and_stop(&rig, relay, 0);
+    // Committed and not published before the primary is gone.
+    rig.insert("key", 10, 10);
+    primary.stop(Stop::Fast, LIMIT).unwrap();
+    let mut standby = Postgres::builder().copy_of(&primary).start().unwrap();
+    standby.stop(Stop::Fast, LIMIT).unwrap();
+    std::fs::write(standby.data().join("standby.signal"), "").unwrap();
+    standby.start_again().unwrap();
+    rig.reach_by_port(standby.endpoint().port());
+    assert_refused(&rig, 35, &["standby", "pg_promote"]);
+    let name = rig.database.name();
+    let on_standby = |query: &str| standby.endpoint().value(name, query).unwrap();
+    assert_eq!(on_standby("SELECT pg_promote()"), "t");
+    let relay = rig.start();
+    relay.wait_for_log("promoted from timeline 1 to 2", LIMIT).unwrap();
+    let mut truth = Truth::new();
+    truth.extend(&standby.url(name), &rig.outboxes[0].truth()).unwrap();
+    assert_eq!(truth.len(), 20);
+    rig.verdict(&rig.with_partitions(truth)).assert_clean(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
 fn a_slot_without_a_checkpoint_starts_with_a_warning_and_loses_nothing() {
     let rig = rested("handed");
     rig.insert("key", 10, 10);

@@ -33,6 +33,9 @@ use crate::{journal, relay};
 /// The longest wait before the slot is looked at again while somebody else has it.
 const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a stop waits for a sink to give back what it has.
+const RESET_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -277,9 +280,20 @@ impl Supervisor {
         }
     }
 
-    /// Takes back what the last session left with the sink. The next one may not begin before.
+    /// Takes back what the last session left with the sink. The next one may not begin before; where a stop rules out a next
+    /// one, a sink that is stuck for good (a pipe that nobody reads) is not waited for.
     async fn reset_sink(&mut self) {
-        while let Err(failure) = self.sink.reset().await {
+        let mut stop = self.stop.clone();
+        loop {
+            let given_up = async {
+                stop.asked().await;
+                sleep(RESET_TIMEOUT).await;
+            };
+            let outcome = tokio::select! {
+                outcome = self.sink.reset() => outcome,
+                () = given_up => return,
+            };
+            let Err(failure) = outcome else { return };
             journal::reset_failed(&failure);
             if self.stop.is_asked() {
                 return;

@@ -18,6 +18,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// Reads all partitions of some topics from their beginning.
 pub struct Consumer {
     client: BaseConsumer,
+    /// Asks and never reads: on the reader's connection a question would wait for the fetch in front of it.
+    questions: BaseConsumer,
     topics: Topics,
     assigned: BTreeSet<(String, i32)>,
     records: Vec<Received>,
@@ -51,7 +53,8 @@ impl Consumer {
     }
 
     fn new(bootstrap: &str, topics: Topics) -> Result<Self, Error> {
-        let client = ClientConfig::new()
+        let mut config = ClientConfig::new();
+        config
             .set("bootstrap.servers", bootstrap)
             // Demanded by the client, and used for nothing: partitions are assigned by hand and nothing is committed.
             .set("group.id", "walpost-testkit")
@@ -60,10 +63,11 @@ impl Consumer {
             .set("auto.offset.reset", "earliest")
             .set("allow.auto.create.topics", "false")
             .set("reconnect.backoff.max.ms", "500")
-            .set("fetch.wait.max.ms", "50")
-            .create()
-            .map_err(error("make a consumer"))?;
-        Ok(Self { client, topics, assigned: BTreeSet::new(), records: Vec::new(), trouble: None, looked_at: None })
+            .set("fetch.wait.max.ms", "50");
+        let client = config.create().map_err(error("make a consumer"))?;
+        let questions = config.create().map_err(error("make a consumer"))?;
+        let (assigned, records) = (BTreeSet::new(), Vec::new());
+        Ok(Self { client, questions, topics, assigned, records, trouble: None, looked_at: None })
     }
 
     /// What was read so far; each partition in its order.
@@ -130,7 +134,7 @@ impl Consumer {
         self.assign_new().map_err(error("list the topics"))?;
         for (topic, partition) in self.assigned.clone() {
             let (_, end) = self
-                .client
+                .questions
                 .fetch_watermarks(&topic, partition, QUESTION_LIMIT)
                 .map_err(error("ask for the end of a partition"))?;
             while self.position(&topic, partition) < end {
@@ -176,7 +180,7 @@ impl Consumer {
 
     /// Assigns the partitions that are there and not assigned yet.
     fn assign_new(&mut self) -> KafkaResult<()> {
-        let metadata = self.client.fetch_metadata(None, QUESTION_LIMIT)?;
+        let metadata = self.questions.fetch_metadata(None, QUESTION_LIMIT)?;
         let mut list = TopicPartitionList::new();
         for topic in metadata.topics().iter().filter(|topic| topic.error().is_none()) {
             let is_wanted = match &self.topics {
