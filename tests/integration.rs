@@ -4,6 +4,7 @@
 
 mod bounds;
 mod cli;
+mod commands;
 mod config;
 mod crash;
 mod delivery;

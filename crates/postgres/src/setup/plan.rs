@@ -43,7 +43,12 @@ impl Plan {
 fn outboxes(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     for inspected in facts.tables.iter().filter(|inspected| inspected.found.is_none()) {
         let table = &inspected.subject.table;
-        if settings.with_outbox {
+        if settings.with_outbox && facts.missing_schemas.contains(&table.schema) {
+            plan.obstacles.push(format!(
+                "the schema of the outbox table {table} does not exist; correct outbox.table, or run CREATE SCHEMA {} and walpost init --with-outbox again",
+                quote_identifier(&table.schema)
+            ));
+        } else if settings.with_outbox {
             plan.schema(
                 OUTBOX_TABLE.replace(OUTBOX_NAME, &quote_table(table)),
                 format!("the reference outbox table {table}"),

@@ -31,6 +31,7 @@ fn nothing_but_tables() -> Facts {
         version: 150_018,
         publications: Vec::new(),
         tables: settings().outboxes.into_iter().map(|table| inspected(table, Some('r'))).collect(),
+        missing_schemas: Vec::new(),
         has_checkpoint_table: false,
         slot: None,
     }
@@ -67,6 +68,7 @@ fn slot() -> SlotState {
 fn everything() -> Facts {
     Facts {
         publications: vec![publication(settings().outboxes)],
+        missing_schemas: Vec::new(),
         has_checkpoint_table: true,
         slot: Some(slot()),
         ..nothing_but_tables()
