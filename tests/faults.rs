@@ -189,9 +189,9 @@ fn a_peer_that_falls_silent_is_given_up_and_found_again() {
         rig.assert_delivered(Repeats::Forbidden);
         let connections = proxy.accepted();
         if is_half_open {
-            proxy.half_open()
+            proxy.half_open();
         } else {
-            proxy.stall()
+            proxy.stall();
         }
         rig.workload().seed(2).transactions(30).run(LIMIT).unwrap();
         let since = Instant::now();

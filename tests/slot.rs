@@ -70,7 +70,12 @@ fn assert_refused(rig: &Rig, code: i32, words: &[&str]) {
 #[test]
 fn without_slot_and_checkpoint_a_start_is_refused_until_init_has_run_and_init_may_run_twice() {
     let rig = Rig::with_tables("fresh", &["public.outbox"]);
-    assert_refused(&rig, 20, &["walpost init"]);
+    // Without even a table for the checkpoint.
+    assert_refused(&rig, 4, &["walpost init"]);
+    rig.init();
+    rig.sql(&format!("SELECT pg_drop_replication_slot('{}')", rig.database.name()));
+    rig.call(&["checkpoint", "forget"]).assert_success();
+    assert_refused(&rig, 20, &["neither a slot", "walpost init"]);
     rig.init();
     rig.init();
     let _relay = rig.start_streaming();
@@ -181,11 +186,11 @@ fn a_checkpoint_of_another_system_is_refused() {
 
 #[test]
 fn a_slot_of_another_kind_or_database_is_refused() {
-    let rig = Rig::with_tables("kind", &["public.outbox"]);
+    let rig = Rig::ready("kind", &["public.outbox"]);
     let name = rig.database.name();
-    rig.sql(&format!("SELECT pg_create_logical_replication_slot('{name}', 'test_decoding')"));
-    assert_refused(&rig, 28, &[name, "test_decoding", "pgoutput"]);
     let drop = format!("SELECT pg_drop_replication_slot('{name}')");
+    rig.sql(&format!("{drop}; SELECT pg_create_logical_replication_slot('{name}', 'test_decoding')"));
+    assert_refused(&rig, 28, &[name, "test_decoding", "pgoutput"]);
     rig.sql(&format!("{drop}; SELECT pg_create_physical_replication_slot('{name}')"));
     assert_refused(&rig, 26, &[name, "physical"]);
     rig.sql(&drop);

@@ -108,7 +108,7 @@ enum Trouble {
     /// What may be created cannot be.
     Unprepared(Ended),
     /// A session ended.
-    Session { cause: Cause, unsettled: usize, source_error: Option<PostgresError> },
+    Session { cause: Cause, unsettled: usize, is_checkpointed: bool, source_error: Option<PostgresError> },
 }
 
 impl From<Hindrance> for Trouble {
@@ -285,15 +285,26 @@ impl Supervisor {
         }
         journal::ended(&session, &driven.end);
         self.remember(&driven.end, &server, epoch);
-        if driven.end.needs_reset
-            && let Err(failure) = self.sink.reset().await
-        {
-            journal::reset_failed(&failure);
+        if driven.end.needs_reset {
+            self.reset_sink().await;
         }
+        let is_checkpointed = session.checkpointed_position() >= driven.end.position;
         let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
         match sink_verdict {
             Some(verdict) if cause == Cause::Stopped => Trouble::Sink(verdict),
-            _ => Trouble::Session { cause, unsettled, source_error },
+            _ => Trouble::Session { cause, unsettled, is_checkpointed, source_error },
+        }
+    }
+
+    /// Takes back what the last session left with the sink. The next one may not begin before.
+    async fn reset_sink(&mut self) {
+        while let Err(failure) = self.sink.reset().await {
+            journal::reset_failed(&failure);
+            if self.stop.is_asked() {
+                return;
+            }
+            let wait = self.backoff.next_wait();
+            self.wait(wait).await;
         }
     }
 
@@ -339,11 +350,14 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
-        Trouble::Session { cause, unsettled, source_error } => match cause {
-            Cause::Stopped if unsettled == 0 => Decision::End(Ok(Exit::Success)),
+        Trouble::Session { cause, unsettled, is_checkpointed, source_error } => match cause {
+            Cause::Stopped if unsettled == 0 && is_checkpointed => Decision::End(Ok(Exit::Success)),
             Cause::Stopped => Decision::End(Err(Ended::with_sentence(
                 Exit::ForcedStop,
-                format!("stopped with {unsettled} records undelivered; they are published after the next start"),
+                format!(
+                    "stop.timeout_ms was over with {unsettled} records undelivered and the last checkpoint {}; the next start publishes again what is behind it",
+                    if is_checkpointed { "written" } else { "not written" }
+                ),
             ))),
             Cause::SourceLost => match source_error {
                 Some(error) => judge(error.class(), &journal::chain(&error)),

@@ -4,11 +4,18 @@
 //! whatever was started is stopped again, also on failure, Ctrl-C and SIGTERM.
 
 /// Prints a line; whoever has stopped reading is no reason to stop working, nor to leave servers behind.
+#[cfg(not(test))]
 macro_rules! say {
     ($($arguments:tt)*) => {{
         use std::io::Write as _;
         let _ = writeln!(std::io::stdout(), $($arguments)*);
     }};
+}
+
+/// Prints a line into the output of the test that runs, which is shown only when it fails.
+#[cfg(test)]
+macro_rules! say {
+    ($($arguments:tt)*) => { println!($($arguments)*) };
 }
 
 mod demo;

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: would the simulation notice? Core is copied, broken on purpose in one place at a time, and its
 //! simulation must fail. A mutant that survives is a hole in the tests.
 //!
-//! The list is `crates/core/mutants`, in blocks of this form; lines between blocks that begin with `#` are comments:
+//! The list is `crates/core/mutants.txt`, in blocks of this form; lines between blocks that begin with `#` are comments:
 //!
 //! ```text
 //! == what the mutant does wrong
@@ -23,7 +23,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::interrupt;
 use crate::steps::{cargo, workspace};
 
-const LIST: &str = "crates/core/mutants";
+const LIST: &str = "crates/core/mutants.txt";
 /// A mutant may never end; one that does not within this is noticed too.
 const LIMIT: Duration = Duration::from_secs(120);
 

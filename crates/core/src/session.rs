@@ -12,7 +12,8 @@
 //! 2. The watermark rests on a commit's end LSN, or on a keepalive's WAL end while nothing is owed.
 //! 3. A ticket settles once.
 //! 4. Records leave in the order of the log; only what was not acknowledged leaves again.
-//! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all.
+//! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all. With what
+//!    is settled behind it, it spans at most four times as many records.
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
 
@@ -166,6 +167,7 @@ pub struct Session {
     phase: Phase,
     is_source_lost: bool,
     heard_at: Moment,
+    polled_at: Moment,
     /// The server was asked for a sign of life and has given none.
     is_asked_for_life: bool,
 }
@@ -196,6 +198,7 @@ impl Session {
             phase: Phase::Running,
             is_source_lost: false,
             heard_at: now,
+            polled_at: now,
             is_asked_for_life: false,
             settings,
         }
@@ -287,6 +290,7 @@ impl Session {
 
     /// What to do next; `None` until the next input or [`deadline`](Self::deadline), and for ever after [`Action::End`].
     pub fn poll(&mut self, now: Moment) -> Option<Action<'_>> {
+        self.watch_sleep(now);
         if matches!(self.phase, Phase::Ended) {
             return None;
         }
@@ -324,7 +328,9 @@ impl Session {
             Phase::Ending { deadline, .. } => *deadline,
             Phase::Ended => now,
         };
-        self.outbound.deadline().into_iter().chain([feedback, phase]).min().unwrap_or(phase)
+        // However long the waits that are configured: a driver that is later than this was not waiting but asleep.
+        let awake = self.polled_at.after(self.settings.silence_timeout / 2);
+        self.outbound.deadline().into_iter().chain([feedback, phase]).fold(awake, Moment::min)
     }
 
     /// Everything before it is settled.
@@ -421,6 +427,18 @@ impl Session {
         let identity = self.outbound.ledger.record(verdict.ticket).map(|record| record.identity);
         if let Some(identity) = identity {
             self.end(Cause::Undeliverable(identity, verdict.failure.clone()), now);
+        }
+    }
+
+    /// A process that slept past the silence timeout (stopped, or its machine was) may have lost its slot to another, which
+    /// went on. It publishes nothing more: the session ends at once, and what is with the sink is taken back.
+    fn watch_sleep(&mut self, now: Moment) {
+        let slept = now.since(std::mem::replace(&mut self.polled_at, now));
+        if slept >= self.settings.silence_timeout && !matches!(self.phase, Phase::Ended) {
+            self.end(Cause::Silent, now);
+            if let Phase::Ending { deadline, .. } = &mut self.phase {
+                *deadline = now;
+            }
         }
     }
 

@@ -73,7 +73,7 @@ impl Broker {
             lost_acknowledgement: often(15),
             full: often(8),
             configuration: often(100),
-            reset: often(3),
+            reset: often(2),
         };
         Self { faults, capacity: random.index(8) + 1, ..Self::default() }
     }
@@ -162,9 +162,11 @@ impl Broker {
 
     /// What was accepted is given up, unless it is just arriving.
     pub(super) fn finish_reset(&mut self, facts: &mut Facts, random: &mut Random) -> Result<(), Failure> {
-        let has_failed = random.one_in(self.faults.reset);
+        // While the broker is away a reset may fail again and again.
+        let has_failed = random.one_in(if self.is_away { self.faults.reset.min(2) } else { self.faults.reset });
+        let keeps_some = has_failed && random.one_in(2);
         for lane in 0..LANES {
-            if has_failed && random.one_in(2) {
+            if keeps_some && random.one_in(2) {
                 continue;
             }
             self.deliver_prefix(lane, facts, random);

@@ -224,7 +224,7 @@ impl Server {
         self.timeline += 1;
         self.confirmed_on_disk = self.confirmed;
         let reached = self.log.partition_point(|transaction| transaction.commit_end <= safe.get());
-        let kept = reached + random.index(self.log.len() - reached + 1);
+        let kept = if random.one_in(2) { reached } else { reached + random.index(self.log.len() - reached + 1) };
         if let Some(first_lost) = self.log.get(kept).map(|transaction| transaction.commit_lsn) {
             facts.lose_from(Lsn::new(first_lost));
             self.log.truncate(kept);

@@ -52,10 +52,10 @@ impl Weather {
         let mut often = |from: u64| if random.one_in(2) { from * random.between(1, 4) } else { 0 };
         Self {
             kill: often(150),
-            source_lost: often(60),
+            source_lost: often(40),
             mute: often(200),
             server_crash: often(150),
-            promotion: often(3),
+            promotion: often(2),
             stop: often(150),
             sink_away: often(80),
             lane_hangs: often(50),

@@ -320,13 +320,14 @@ impl World {
     /// The same process connects anew.
     fn begin_session(&mut self, end: &End) {
         self.forget_saving();
-        if end.needs_reset && !self.broker.is_resetting() {
-            self.broker.begin_reset();
+        // A reset that is under way is awaited, whatever comes of it.
+        if self.broker.is_resetting() {
+            let _ = self.broker.finish_reset(&mut self.facts, &mut self.random);
         }
-        while self.broker.is_resetting() {
-            if self.broker.finish_reset(&mut self.facts, &mut self.random).is_err() {
-                self.broker.begin_reset();
-            }
+        let mut needs_reset = end.needs_reset;
+        while needs_reset {
+            self.broker.begin_reset();
+            needs_reset = self.broker.finish_reset(&mut self.facts, &mut self.random).is_err();
         }
         if end.unsettled > 0 {
             let Identity { commit_lsn, ordinal, .. } = end.first_owed.expect("what is unsettled is known");

@@ -98,7 +98,7 @@ fn a_closed_route_holds_everything_with_growing_waits_and_says_why() {
     }
     assert!(waits.iter().any(|wait| *wait < Duration::from_millis(150)), "{waits:?}");
     assert_eq!(desk.watermark(), START);
-    desk.wait(Duration::from_secs(60)).keepalive(START, false);
+    desk.wait(Duration::from_secs(30)).keepalive(START, false);
     assert_eq!(desk.asked_besides(START), publications([0]));
     assert_eq!(desk.deliver(0).asked(), publications([1]));
     assert!(desk.session.trouble().is_none());

@@ -195,3 +195,14 @@ fn a_session_that_is_to_stop_at_a_position_stops_there() {
     desk.deliver(0).asked();
     assert_eq!(desk.checkpoint_succeeds().end().position, Lsn::new(0x2030));
 }
+
+#[test]
+fn a_process_that_slept_past_the_silence_timeout_publishes_nothing_more_and_has_its_sink_reset() {
+    let mut desk = Desk::new();
+    desk.begin(0x2000).rows(2).asked();
+    desk.rows(1);
+    desk.now = desk.now.after(Settings::default().silence_timeout);
+    let end = desk.end();
+    assert_eq!((end.cause, end.out, end.needs_reset), (Cause::Silent, 2, true));
+    assert_eq!(end.unsettled, 3);
+}
