@@ -9,6 +9,7 @@ mod config;
 mod crash;
 mod delivery;
 mod faults;
+mod papers;
 mod rig;
 mod security;
 mod slot;
