@@ -1,6 +1,10 @@
 //! The integration tests: the real binary, and what belongs to it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, also in the functions that its tests share")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
 
 mod bounds;
 mod cli;

@@ -53,7 +53,8 @@ async fn show(settings: &Settings) -> Outcome {
     }
     match &slot {
         Some(slot) => {
-            say!("slot:       {}, confirmed {}, restart {}", slot.name, written(slot.confirmed), written(slot.restart))
+            let (confirmed, restart) = (written(slot.confirmed), written(slot.restart));
+            say!("slot:       {}, confirmed {confirmed}, restart {restart}", slot.name);
         }
         None => say!("slot:       {} does not exist", settings.source().slot()),
     }
