@@ -1,11 +1,13 @@
 //! What an operator does with the relay: prepare a database, look for faults, look after the checkpoint, start and stop.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Ended, toml_string};
-use walpost_testkit::servers::{Postgres, Signal, Stop, dependent, shared_kafka, spawn_dependent};
+use walpost_testkit::servers::{Postgres, Signal, Stop, dependent, shared_kafka, spawn_dependent, wait_until};
 
 use crate::rig::{LIMIT, Rig, WALPOST, eventually};
 
@@ -156,6 +158,22 @@ fn a_role_that_may_only_log_in_replicate_and_write_the_checkpoint_can_run() {
     publish_and_stop(&rig, 0);
     rig.call(&["checkpoint", "show"]).assert_success();
     rig.call(&["init"]).assert_said(0, &["-- everything is there already"]);
+}
+
+#[test]
+fn a_role_that_lacks_the_rights_for_init_is_told_all_of_them_and_nothing_is_made() {
+    let mut rig = Rig::with_tables("rights", &["public.outbox"]);
+    let role = humble(&mut rig);
+    rig.sql(&format!("ALTER ROLE {role} NOREPLICATION"));
+    let before = traces(&rig);
+    let replicate = format!("ALTER ROLE \"{role}\" REPLICATION");
+    rig.call(&["init"])
+        .assert_said(4, &["CREATE PUBLICATION", "GRANT CREATE", "does not own public.outbox", &replicate]);
+    assert_eq!(traces(&rig), before);
+    let name = rig.database.name();
+    rig.sql(&format!("{replicate}; GRANT CREATE ON DATABASE {name} TO {role}; ALTER TABLE outbox OWNER TO {role}"));
+    rig.init();
+    publish_and_stop(&rig, 0);
 }
 
 #[test]
@@ -325,20 +343,42 @@ fn a_relay_ends_in_order_on_ctrl_c_too() {
     ended.assert_said(0, &["SIGINT", "stopped"]);
 }
 
-/// The relay with an output of our own, which dies with us.
-fn with_output(rig: &Rig, arguments: &[&str], output: impl Into<Stdio>) -> Child {
-    let mut command = dependent(WALPOST);
-    command.args(arguments).arg("-c").arg(rig.walpost.folder().join("walpost.toml"));
-    command.env_remove("PGPASSWORD").stdout(output).stderr(Stdio::piped());
-    spawn_dependent(command).unwrap()
+/// A command with an output of our own, which dies with us.
+struct Spoken {
+    child: Child,
+    log: PathBuf,
 }
 
-/// How it ended, and what it logged.
-#[track_caller]
-fn ending(mut child: Child) -> (Option<i32>, String) {
-    eventually("its end", || child.try_wait().unwrap().is_some());
-    let output = child.wait_with_output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+impl Spoken {
+    fn start(rig: &Rig, arguments: &[&str], output: impl Into<Stdio>) -> Self {
+        let log = rig.walpost.folder().join("log");
+        let mut command = dependent(WALPOST);
+        command.args(arguments).arg("-c").arg(rig.walpost.folder().join("walpost.toml"));
+        // A file, for nobody reads a pipe while its end is waited for.
+        command.stdout(output).stderr(File::create(&log).unwrap());
+        Self { child: spawn_dependent(command).unwrap(), log }
+    }
+
+    /// How it ended, and what it logged.
+    #[track_caller]
+    fn ending(mut self) -> (Option<i32>, String) {
+        let mut status = None;
+        let ended = wait_until("its end", LIMIT, || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        let log = fs::read_to_string(&self.log).unwrap();
+        assert!(ended.is_ok(), "it does not end:\n{log}");
+        (status.and_then(|status| status.code()), log)
+    }
+}
+
+impl Drop for Spoken {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]
@@ -346,13 +386,13 @@ fn a_relay_whose_reader_goes_away_ends_with_8_and_the_next_publishes_what_nobody
     let mut rig = Rig::ready("unread", &["public.outbox"]);
     rig.configure(|config| config.stdout());
     let (reader, writer) = std::io::pipe().unwrap();
-    let relay = with_output(&rig, &["run"], writer);
+    let relay = Spoken::start(&rig, &["run"], writer);
     rig.insert("key", 0, 1);
     let mut reader = BufReader::new(reader);
     reader.read_line(&mut String::new()).unwrap();
     drop(reader);
     rig.insert("key", 1, 1);
-    let (code, log) = ending(relay);
+    let (code, log) = relay.ending();
     assert_eq!(code, Some(8), "{log}");
     assert!(log.contains("standard output"), "{log}");
     let relay = rig.start_streaming();
@@ -369,7 +409,7 @@ fn a_reader_that_goes_away_keeps_no_command_from_its_work() {
     {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let (code, log) = ending(with_output(&rig, arguments, writer));
+        let (code, log) = Spoken::start(&rig, arguments, writer).ending();
         assert_eq!((code, log.contains("panicked")), (Some(0), false), "{arguments:?}: {log}");
     }
     publish_and_stop(&rig, 0);

@@ -392,7 +392,7 @@ pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Erro
     Ok((server, field(&row, "pid")?))
 }
 
-async fn role(session: &Session) -> Result<Role, Error> {
+pub(crate) async fn role(session: &Session) -> Result<Role, Error> {
     let row = session.client().query_one(ROLE, &[]).await.map_err(refused)?;
     Ok(Role {
         name: field(&row, "name")?,

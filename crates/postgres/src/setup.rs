@@ -17,7 +17,7 @@ use walpost_core::start::SlotState;
 
 use crate::error::{Error, Phase};
 use crate::identifier::SlotName;
-use crate::inspect::{self, InspectedTable, OutboxSubject, Publication};
+use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
 
 pub use plan::plan;
@@ -44,6 +44,8 @@ pub struct SetupSettings {
 pub struct Facts {
     /// `server_version_num`.
     pub version: i32,
+    /// The role that is to do it.
+    pub role: Role,
     /// Those of the publications that exist.
     pub publications: Vec<Publication>,
     /// The outboxes, in the order of the settings.
@@ -161,6 +163,7 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
     }
     Ok(Facts {
         version: inspect::read_server(session).await?.0.version,
+        role: inspect::role(session).await?,
         publications: inspect::publications(session, &settings.publications).await?,
         tables,
         missing_schemas: missing_schemas(session, &settings.outboxes).await?,
