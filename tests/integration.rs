@@ -1,13 +1,19 @@
 //! The integration tests: the real binary, and what belongs to it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, also in the functions that its tests share")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
 
 mod bounds;
 mod cli;
+mod commands;
 mod config;
 mod crash;
 mod delivery;
 mod faults;
+mod papers;
 mod rig;
 mod security;
 mod slot;

@@ -98,12 +98,12 @@ fn assert_discreet(ended: &Ended) {
     assert!(!log.contains(TELLTALE) && !output.contains(TELLTALE), "a secret was told:\n{output}\n{log}");
 }
 
-/// Every command that talks to PostgreSQL has to end with code 4 and these words.
+/// Every command that talks to PostgreSQL has to end with these words and code 4, and `check`, to which it is a finding, with 5.
 #[track_caller]
 fn assert_refused(rig: &Rig, words: &[&str]) {
-    for arguments in [&["run"] as &[_], &["check"], &["init"], &["checkpoint", "show"]] {
+    for (arguments, code) in [(&["run"] as &[_], 4), (&["init"], 4), (&["checkpoint", "show"], 4), (&["check"], 5)] {
         let ended = rig.call(arguments);
-        ended.assert_said(4, words);
+        ended.assert_said(code, words);
         assert_discreet(&ended);
     }
 }

@@ -1,5 +1,13 @@
 //! What each command does, once the command line and the configuration are known to be good.
 
+/// Prints a line to standard output. A reader that went away has seen what it wanted, and is no reason to leave work half done.
+macro_rules! say {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($arguments)*);
+    }};
+}
+
 mod check;
 mod checkpoint;
 mod init;
@@ -7,7 +15,7 @@ mod run;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
-pub use init::{Init, init};
+pub use init::{Hindrance, Init, create, init};
 pub use run::run;
 
 use walpost_postgres::error::{Class, Error as PostgresError};

@@ -87,5 +87,6 @@ pub fn subject(settings: &Settings) -> Subject {
         slot: settings.source().slot().clone(),
         publications: settings.source().publications().to_vec(),
         outboxes: settings.outboxes().iter().map(outbox).collect(),
+        with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
     }
 }

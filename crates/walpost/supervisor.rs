@@ -22,7 +22,7 @@ use walpost_postgres::preflight::{self, Finding};
 use walpost_postgres::sql;
 use walpost_postgres::stream::{Stream, StreamSettings};
 
-use crate::commands::Outcome;
+use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
 use crate::driver::{Checkpointer, Clock, Driven, Signals, drive};
 use crate::exit::{Ended, Exit};
@@ -52,6 +52,8 @@ pub struct Supervisor {
     memory: Option<Memory>,
     next_ticket: Ticket,
     has_streamed: bool,
+    /// What may be created was created, or was there.
+    is_prepared: bool,
     /// Whom the log says that we wait for.
     stands_by_for: Option<String>,
 }
@@ -106,8 +108,20 @@ enum Trouble {
     Moved,
     /// The sink will take nothing.
     Sink(Failure),
+    /// What may be created cannot be.
+    Unprepared(Ended),
     /// A session ended.
     Session { cause: Cause, unsettled: usize, is_checkpointed: bool, source_error: Option<PostgresError> },
+}
+
+impl From<Hindrance> for Trouble {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Postgres(error) => Self::Postgres(error),
+            Hindrance::Checkpoint(error) => Self::Checkpoint(error),
+            Hindrance::Refused(ended) => Self::Unprepared(ended),
+        }
+    }
 }
 
 /// What is done about it.
@@ -139,6 +153,7 @@ impl Supervisor {
             memory: None,
             next_ticket: Ticket(0),
             has_streamed: false,
+            is_prepared: false,
             stands_by_for: None,
         }
     }
@@ -193,6 +208,10 @@ impl Supervisor {
     /// Gets hold of the slot and of the checkpoint.
     async fn connect(&mut self) -> Result<Connection, Trouble> {
         let source = self.settings.source();
+        if source.may_create() && !self.is_prepared {
+            commands::create(&self.settings).await?;
+            self.is_prepared = true;
+        }
         let sql = sql::Session::connect(source.connection(), STATEMENT_TIMEOUT).await.map_err(Trouble::Postgres)?;
         let mut store = relay::store(&self.settings);
         // In this order: a relay that stops in between has moved only what is read later.
@@ -343,6 +362,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         }
         Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, unsettled, is_checkpointed, source_error } => match cause {
             Cause::Stopped if unsettled == 0 && is_checkpointed => Decision::End(Ok(Exit::Success)),

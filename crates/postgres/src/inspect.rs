@@ -25,6 +25,8 @@ pub struct Subject {
     pub publications: Vec<String>,
     /// The outboxes.
     pub outboxes: Vec<OutboxSubject>,
+    /// Whether the checkpoint is kept in the source database.
+    pub with_checkpoint_table: bool,
 }
 
 /// An outbox and what its router needs.
@@ -45,6 +47,8 @@ pub struct Inspection {
     pub role: Role,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
+    /// The table of checkpoints, if there is one.
+    pub checkpoint_table: Option<CheckpointTable>,
     /// Those of the publications that exist.
     pub publications: Vec<Publication>,
     /// The outboxes, in the order of the subject.
@@ -102,6 +106,15 @@ pub struct Role {
     pub may_replicate: bool,
     /// CREATE on the database.
     pub may_create: bool,
+}
+
+/// `walpost.checkpoint`, as the role sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointTable {
+    /// USAGE on its schema.
+    pub is_reachable: bool,
+    /// SELECT, INSERT and UPDATE, which a relay needs.
+    pub is_writable: bool,
 }
 
 /// A publication.
@@ -222,6 +235,13 @@ SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.prpubid = $1 ORDER BY 1, 2";
 
+const CHECKPOINT_TABLE: &str = "
+SELECT has_schema_privilege(n.oid, 'USAGE') AS is_reachable,
+       (SELECT bool_and(has_table_privilege(c.oid, privilege))
+        FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS privilege) AS is_writable
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'walpost' AND c.relname = 'checkpoint'";
+
 const PUBLISHED: &str = "
 SELECT schemaname::text AS schema, tablename::text AS name,
        (SELECT array_agg(c) FROM jsonb_array_elements_text(
@@ -255,6 +275,7 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
     let (mut server, pid) = read_server(session).await?;
     let role = role(session).await?;
     let slot = slot_state(session, &subject.slot).await?;
+    let checkpoint_table = checkpoint_table(session).await?;
     let publications = publications(session, &subject.publications).await?;
     let mut tables = Vec::new();
     for outbox in &subject.outboxes {
@@ -263,7 +284,16 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
     let (_, pid_afterwards) = read_server(session).await?;
     server.is_direct &= pid == pid_afterwards;
     let replication = replication::timeline_history(settings, session.endpoint(), Timeline(1)).await;
-    Ok(Inspection { server, role, slot, publications, tables, replication_refused: replication.err() })
+    let replication_refused = replication.err();
+    Ok(Inspection { server, role, slot, checkpoint_table, publications, tables, replication_refused })
+}
+
+async fn checkpoint_table(session: &Session) -> Result<Option<CheckpointTable>, Error> {
+    let rows = session.client().query(CHECKPOINT_TABLE, &[]).await.map_err(refused)?;
+    let table = |row: &Row| {
+        Ok(CheckpointTable { is_reachable: field(row, "is_reachable")?, is_writable: field(row, "is_writable")? })
+    };
+    rows.first().map(table).transpose()
 }
 
 /// What the comparison at start needs of the server. Asks for the timeline's history only where there is one.
@@ -362,7 +392,7 @@ pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Erro
     Ok((server, field(&row, "pid")?))
 }
 
-async fn role(session: &Session) -> Result<Role, Error> {
+pub(crate) async fn role(session: &Session) -> Result<Role, Error> {
     let row = session.client().query_one(ROLE, &[]).await.map_err(refused)?;
     Ok(Role {
         name: field(&row, "name")?,

@@ -75,6 +75,7 @@ pub fn findings(inspection: &Inspection, subject: &Subject) -> Vec<Finding> {
     server(&inspection.server, &mut found);
     capacity(inspection, &mut found);
     role(inspection, &mut found);
+    checkpoint_table(inspection, subject, &mut found);
     publications(inspection, subject, &mut found);
     tables::tables(inspection, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -160,6 +161,20 @@ fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
             .remedy()
             .unwrap_or("connect to PostgreSQL itself, and let the server and the network allow a second connection");
         found.push(Finding::error("source.url", format!("no replication session can be had: {error}"), remedy));
+    }
+}
+
+/// That the table is missing is for the comparison at start to say.
+fn checkpoint_table(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
+    let Some(table) = inspection.checkpoint_table.as_ref().filter(|_| subject.with_checkpoint_table) else { return };
+    if !table.is_reachable || !table.is_writable {
+        let role = &inspection.role.name;
+        let sentence = format!("the role \"{role}\" may not read and write the checkpoint");
+        let role = quote_identifier(role);
+        let remedy = format!(
+            "run GRANT USAGE ON SCHEMA walpost TO {role} and GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO {role}"
+        );
+        found.push(Finding::error("walpost.checkpoint", sentence, remedy));
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod plan;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use walpost_core::outbox::TableName;
@@ -16,7 +17,7 @@ use walpost_core::start::SlotState;
 
 use crate::error::{Error, Phase};
 use crate::identifier::SlotName;
-use crate::inspect::{self, InspectedTable, OutboxSubject, Publication};
+use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
 
 pub use plan::plan;
@@ -43,10 +44,14 @@ pub struct SetupSettings {
 pub struct Facts {
     /// `server_version_num`.
     pub version: i32,
+    /// The role that is to do it.
+    pub role: Role,
     /// Those of the publications that exist.
     pub publications: Vec<Publication>,
     /// The outboxes, in the order of the settings.
     pub tables: Vec<InspectedTable>,
+    /// Schemas of the outboxes that do not exist.
+    pub missing_schemas: Vec<String>,
     /// Whether `walpost.checkpoint` exists.
     pub has_checkpoint_table: bool,
     /// The slot, if there is one of the name.
@@ -158,11 +163,23 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
     }
     Ok(Facts {
         version: inspect::read_server(session).await?.0.version,
+        role: inspect::role(session).await?,
         publications: inspect::publications(session, &settings.publications).await?,
         tables,
+        missing_schemas: missing_schemas(session, &settings.outboxes).await?,
         has_checkpoint_table: has_checkpoint_table(session).await?,
         slot: inspect::slot_state(session, &settings.slot).await?,
     })
+}
+
+async fn missing_schemas(session: &Session, tables: &[TableName]) -> Result<Vec<String>, Error> {
+    let wanted: BTreeSet<&str> = tables.iter().map(|table| table.schema.as_str()).collect();
+    let wanted: Vec<&str> = wanted.into_iter().collect();
+    let missing = "SELECT name FROM unnest($1::text[]) AS name \
+                   WHERE name NOT IN (SELECT nspname::text FROM pg_namespace) ORDER BY name";
+    let rows = session.client().query(missing, &[&wanted]).await;
+    rows.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect())
+        .map_err(|error| Error::from_sql(error, Phase::Query))
 }
 
 async fn has_checkpoint_table(session: &Session) -> Result<bool, Error> {

@@ -1,53 +1,100 @@
 //! `walpost check`: everything that would keep the relay from running, all at once, and nothing changed.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
+use walpost_core::port::Checkpoints;
+use walpost_core::start::{self, StartState};
+use walpost_postgres::Error as PostgresError;
+use walpost_postgres::inspect::{self, Inspection};
 use walpost_postgres::preflight::{self, Finding, Severity};
-use walpost_postgres::{inspect, sql};
+use walpost_postgres::sql;
 
-use super::{Outcome, postgres_refused};
-use crate::config::Settings;
-use crate::config::settings::Sink;
+use super::Outcome;
+use crate::config::settings::{self, Settings, Sink};
 use crate::exit::Exit;
 use crate::{journal, relay};
 
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Looks for everything that would keep the relay from running.
+/// Looks for everything that would keep the relay from running. That the database cannot be asked is one finding of several.
 ///
 /// # Errors
-/// The database cannot be asked at all; what it says when asked are findings.
+/// None so far: whatever goes wrong is a finding.
 pub async fn check(settings: Settings) -> Outcome {
-    let findings = findings(&settings).await.map_err(|error| postgres_refused(&error))?;
+    let mut findings = source_findings(&settings, true).await.unwrap_or_else(|error| vec![unasked(&error)]);
+    findings.extend(sink_findings(&settings).await);
+    findings.sort_by_key(|finding| Reverse(finding.severity));
     for finding in &findings {
-        println!("{finding}");
+        say!("{finding}");
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
-        println!("{errors} of {} findings have to be put right first", findings.len());
+        say!("{errors} of {} findings have to be put right first", findings.len());
         return Ok(Exit::Findings);
     }
-    println!("nothing keeps relay {:?} from running", settings.name());
+    say!("nothing keeps relay {:?} from running", settings.name());
     Ok(Exit::Success)
 }
 
 /// The same while the relay runs, into its log.
 pub(super) async fn beside_the_stream(settings: &Settings) {
-    match findings(settings).await {
+    match source_findings(settings, false).await {
         Ok(findings) => findings.iter().for_each(journal::finding),
         Err(error) => tracing::warn!(reason = journal::chain(&error), "the database could not be checked"),
     }
+    sink_findings(settings).await.iter().for_each(journal::finding);
 }
 
-async fn findings(settings: &Settings) -> Result<Vec<Finding>, walpost_postgres::Error> {
+/// What the database has to say; `with_start` also whether slot and checkpoint let a relay start.
+async fn source_findings(settings: &Settings, with_start: bool) -> Result<Vec<Finding>, PostgresError> {
     let connection = settings.source().connection();
     let subject = relay::subject(settings);
     let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
     let inspection = inspect::inspect(&sql, connection, &subject).await?;
     let mut findings = preflight::findings(&inspection, &subject);
-    findings.extend(sink_findings(settings).await);
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    if with_start {
+        findings.extend(start_finding(settings, &sql, &inspection).await?);
+    }
     Ok(findings)
+}
+
+/// Why a relay would refuse to start, if it would.
+async fn start_finding(
+    settings: &Settings,
+    sql: &sql::Session,
+    inspection: &Inspection,
+) -> Result<Option<Finding>, PostgresError> {
+    let mut store = relay::store(settings);
+    let has_table = inspection.checkpoint_table.as_ref();
+    let stored = match settings.checkpoint().store() {
+        settings::Store::Postgres if has_table.is_none() => None,
+        // The preflight says so.
+        settings::Store::Postgres if has_table.is_some_and(|table| !table.is_reachable || !table.is_writable) => {
+            return Ok(None);
+        }
+        _ => match store.load().await {
+            Ok(stored) => stored,
+            Err(error) => {
+                let remedy = error.remedy().unwrap_or("try again");
+                return Ok(Some(error_about("checkpoint.store", journal::chain(&error), remedy)));
+            }
+        },
+    };
+    let server = inspect::server_state(sql, settings.source().connection()).await?;
+    let state = start::compare(&server, inspection.slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
+    // A slot in use is waited for, and it may be the relay's own.
+    let is_refused = state.start().is_none() && !matches!(state, StartState::SlotBusy { .. });
+    Ok(is_refused.then(|| error_about("source.slot", state.sentence(), state.remedy().unwrap_or_default())))
+}
+
+fn unasked(error: &PostgresError) -> Finding {
+    let remedy = error.remedy().unwrap_or("start PostgreSQL, or correct host and port of source.url");
+    error_about("source.url", journal::chain(error), remedy)
+}
+
+fn error_about(subject: &str, sentence: String, remedy: impl Into<String>) -> Finding {
+    Finding { severity: Severity::Error, subject: subject.to_owned(), sentence, remedy: remedy.into() }
 }
 
 /// What the broker has to say. Of the topics only those are known beforehand that no row chooses.

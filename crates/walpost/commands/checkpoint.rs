@@ -46,31 +46,29 @@ async fn show(settings: &Settings) -> Outcome {
     let (server, slot) = look(settings).await?;
     let mut store = relay::store(settings);
     let stored = store.load().await.map_err(|error| checkpoint_refused(&error))?;
-    println!("store:      {}", store.place());
+    say!("store:      {}", store.place());
     match &stored {
         Some(stored) => print_checkpoint(stored),
-        None => println!("checkpoint: none"),
+        None => say!("checkpoint: none"),
     }
     match &slot {
-        Some(slot) => println!(
-            "slot:       {}, confirmed {}, restart {}",
-            slot.name,
-            written(slot.confirmed),
-            written(slot.restart)
-        ),
-        None => println!("slot:       {} does not exist", settings.source().slot()),
+        Some(slot) => {
+            let (confirmed, restart) = (written(slot.confirmed), written(slot.restart));
+            say!("slot:       {}, confirmed {confirmed}, restart {restart}", slot.name);
+        }
+        None => say!("slot:       {} does not exist", settings.source().slot()),
     }
-    println!("server:     system {}, timeline {}, flushed {}", server.system.0, server.timeline.0, server.flushed);
+    say!("server:     system {}, timeline {}, flushed {}", server.system.0, server.timeline.0, server.flushed);
     let state = start::compare(&server, slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
-    println!("start:      {}", journal::with_remedy(&state.sentence(), state.remedy().as_deref()));
+    say!("start:      {}", journal::with_remedy(&state.sentence(), state.remedy().as_deref()));
     Ok(Exit::Success)
 }
 
 fn print_checkpoint(stored: &Stored) {
-    println!("checkpoint: {} on timeline {} of system {}", stored.position, stored.timeline.0, stored.system.0);
-    println!("            database {}, slot {}, epoch {}", stored.database, stored.slot, stored.epoch.0);
+    say!("checkpoint: {} on timeline {} of system {}", stored.position, stored.timeline.0, stored.system.0);
+    say!("            database {}, slot {}, epoch {}", stored.database, stored.slot, stored.epoch.0);
     if let Some(time) = stored.commit_time {
-        println!("            last settled commit at {} ms since 1970 (UTC)", time.unix_millis());
+        say!("            last settled commit at {} ms since 1970 (UTC)", time.unix_millis());
     }
 }
 
@@ -84,7 +82,7 @@ async fn adopt_slot(settings: &Settings) -> Outcome {
     let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
         .await
         .map_err(|error| checkpoint_refused(&error))?;
-    println!("the checkpoint of relay {:?} now stands at the slot's {}", adopted.relay, adopted.position);
+    say!("the checkpoint of relay {:?} now stands at the slot's {}", adopted.relay, adopted.position);
     Ok(Exit::Success)
 }
 
@@ -92,14 +90,14 @@ async fn forget(settings: &Settings) -> Outcome {
     let mut store = relay::store(settings);
     let had_one = store.forget().await.map_err(|error| checkpoint_refused(&error))?;
     let was = if had_one { "is forgotten" } else { "was not there" };
-    println!("the checkpoint in {} {was}", store.place());
+    say!("the checkpoint in {} {was}", store.place());
     Ok(Exit::Success)
 }
 
 async fn copy(settings: &Settings, to: &StoreKind) -> Outcome {
     let (mut from, mut to) = (relay::store(settings), relay::store_of(settings, to));
     let copied = checkpoint::copy(&mut from, &mut to).await.map_err(|error| checkpoint_refused(&error))?;
-    println!("the checkpoint at {} was copied from {} to {}", copied.position, from.place(), to.place());
+    say!("the checkpoint at {} was copied from {} to {}", copied.position, from.place(), to.place());
     Ok(Exit::Success)
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use walpost_core::lsn::Lsn;
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
-use walpost_postgres::checkpoint::{Store, at_slot};
+use walpost_postgres::Error as PostgresError;
+use walpost_postgres::checkpoint::{Error as CheckpointError, Store, at_slot};
 use walpost_postgres::setup::{self, Applied, Plan};
 use walpost_postgres::{inspect, sql};
 
@@ -31,29 +33,29 @@ pub struct Init {
 /// The database cannot be reached, or refuses, or something is in the way.
 pub async fn init(settings: Settings, options: Init) -> Outcome {
     let mut preparation = Preparation::look(&settings, options.with_outbox).await?;
-    print!("{}", preparation.plan);
+    say!("{}", preparation.plan.to_string().trim_end());
     preparation.refuse_obstacles()?;
     if options.is_dry_run {
-        println!("-- nothing was run");
+        say!("-- nothing was run");
         return Ok(Exit::Success);
     }
     let (applied, position) = preparation.apply(&settings).await?;
     for unpublished in &applied.unpublished {
-        println!("-- note: {unpublished}");
+        say!("-- note: {unpublished}");
     }
     match position {
-        Some(position) => println!("-- first checkpoint at {position}, in {}", preparation.store.place()),
-        None => println!("-- the checkpoint stays as it is"),
+        Some(position) => say!("-- first checkpoint at {position}, in {}", preparation.store.place()),
+        None => say!("-- the checkpoint stays as it is"),
     }
-    println!("-- done; to publish, run: walpost run");
+    say!("-- done; to publish, run: walpost run");
     Ok(Exit::Success)
 }
 
 /// `source.create = true`: the same before a run, told by the log.
 ///
 /// # Errors
-/// As [`init`].
-pub(super) async fn create_quietly(settings: &Settings) -> Result<(), Ended> {
+/// As [`init`]; whether trying again can help is for the caller to judge.
+pub async fn create(settings: &Settings) -> Result<(), Hindrance> {
     let mut preparation = Preparation::look(settings, false).await?;
     preparation.refuse_obstacles()?;
     if preparation.plan.is_empty() {
@@ -69,6 +71,45 @@ pub(super) async fn create_quietly(settings: &Settings) -> Result<(), Ended> {
     Ok(())
 }
 
+/// Why the database could not be prepared.
+#[derive(Debug)]
+pub enum Hindrance {
+    /// It cannot be reached, or refuses.
+    Postgres(PostgresError),
+    /// The checkpoint store cannot be reached, or refuses.
+    Checkpoint(CheckpointError),
+    /// Something is in the way.
+    Refused(Ended),
+}
+
+impl From<PostgresError> for Hindrance {
+    fn from(error: PostgresError) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl From<CheckpointError> for Hindrance {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(error)
+    }
+}
+
+impl From<Ended> for Hindrance {
+    fn from(ended: Ended) -> Self {
+        Self::Refused(ended)
+    }
+}
+
+impl From<Hindrance> for Ended {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Postgres(error) => postgres_refused(&error),
+            Hindrance::Checkpoint(error) => checkpoint_refused(&error),
+            Hindrance::Refused(ended) => ended,
+        }
+    }
+}
+
 /// What was found, and what follows from it.
 struct Preparation {
     sql: sql::Session,
@@ -79,25 +120,23 @@ struct Preparation {
 }
 
 impl Preparation {
-    async fn look(settings: &Settings, with_outbox: bool) -> Result<Self, Ended> {
+    async fn look(settings: &Settings, with_outbox: bool) -> Result<Self, Hindrance> {
         let connection = settings.source().connection();
-        let sql =
-            sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(|error| postgres_refused(&error))?;
+        let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
         let setup = relay::setup(settings, with_outbox);
-        let facts = setup::facts(&sql, &setup).await.map_err(|error| postgres_refused(&error))?;
+        let facts = setup::facts(&sql, &setup).await?;
         let mut store = relay::store(settings);
         let is_readable = !setup.with_checkpoint_table || facts.has_checkpoint_table;
-        let checkpoint =
-            if is_readable { store.load().await.map_err(|error| checkpoint_refused(&error))? } else { None };
+        let checkpoint = if is_readable { store.load().await? } else { None };
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
-        let server = inspect::server_state(&sql, connection).await.map_err(|error| postgres_refused(&error))?;
+        let server = inspect::server_state(&sql, connection).await?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
         // A relay that runs holds the slot; whatever else keeps it from starting is not mended by creating things.
         let is_in_order =
             state.start().is_some() || matches!(state, StartState::Fresh { .. } | StartState::SlotBusy { .. });
         if !is_in_order && plan.obstacles.is_empty() {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
-            return Err(Ended::with_sentence(Exit::of_start(&state), sentence));
+            return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
         }
         Ok(Self { sql, store, setup, plan, has_checkpoint: checkpoint.is_some() })
     }
@@ -110,18 +149,14 @@ impl Preparation {
     }
 
     /// Applies the plan and writes the first checkpoint, if there is none; answers where it stands.
-    async fn apply(&mut self, settings: &Settings) -> Result<(Applied, Option<walpost_core::lsn::Lsn>), Ended> {
-        let applied =
-            setup::apply(&mut self.sql, &self.plan, &self.setup).await.map_err(|error| postgres_refused(&error))?;
+    async fn apply(&mut self, settings: &Settings) -> Result<(Applied, Option<Lsn>), Hindrance> {
+        let applied = setup::apply(&mut self.sql, &self.plan, &self.setup).await?;
         if self.has_checkpoint || !self.store.keeps_a_checkpoint() {
             return Ok((applied, None));
         }
-        let server = inspect::server_state(&self.sql, settings.source().connection())
-            .await
-            .map_err(|error| postgres_refused(&error))?;
-        let first =
-            at_slot(&server, &applied.slot, &relay::wanted(settings)).map_err(|error| checkpoint_refused(&error))?;
-        self.store.claim(&first).await.map_err(|error| checkpoint_refused(&error))?;
+        let server = inspect::server_state(&self.sql, settings.source().connection()).await?;
+        let first = at_slot(&server, &applied.slot, &relay::wanted(settings))?;
+        self.store.claim(&first).await?;
         Ok((applied, Some(first.position)))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 use walpost_core::lsn::Lsn;
 
-use super::{Outcome, check, init};
+use super::{Outcome, check};
 use crate::config::Settings;
 use crate::driver::Clock;
 use crate::exit::{Ended, Exit};
@@ -31,9 +31,6 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     let clock = Clock::start();
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
     let sink = AnySink::open(&settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
-    if settings.source().may_create() {
-        init::create_quietly(&settings).await?;
-    }
     let beside = settings.clone();
     let on_first_stream = move || {
         let beside = beside.clone();

@@ -143,6 +143,10 @@ pub(super) fn secret_file(path: &Field<String>, around: &dyn Surroundings, findi
         findings.warn(&path.key, path.place, reason);
     }
     match interpolate::read_value(file, around) {
+        Ok(secret) if secret.is_empty() => {
+            findings.fault(&path.key, path.place, format!("{file} is empty; write the secret into it"));
+            None
+        }
         Ok(secret) => Some(secret),
         Err(cause) => {
             let reason = format!("{file} cannot be read ({cause}); create it, or let this user read it");

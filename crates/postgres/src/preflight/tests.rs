@@ -5,7 +5,7 @@ use walpost_core::position::{SystemIdentifier, Timeline};
 use super::*;
 use crate::error::{Phase, ServerError};
 use crate::identifier::SlotName;
-use crate::inspect::{InspectedTable, OutboxSubject, PublishedTable, Role, Table, TableColumn};
+use crate::inspect::{CheckpointTable, InspectedTable, OutboxSubject, PublishedTable, Role, Table, TableColumn};
 
 fn outbox() -> TableName {
     TableName { schema: "public".to_owned(), table: "outbox".to_owned() }
@@ -17,6 +17,7 @@ fn subject() -> Subject {
         slot: SlotName::new("walpost").unwrap(),
         publications: vec!["walpost".to_owned()],
         outboxes: vec![OutboxSubject { table: outbox(), columns }],
+        with_checkpoint_table: true,
     }
 }
 
@@ -47,6 +48,7 @@ fn sound() -> Inspection {
         },
         role: Role { name: "relay".to_owned(), is_superuser: false, may_replicate: true, may_create: false },
         slot: None,
+        checkpoint_table: Some(CheckpointTable { is_reachable: true, is_writable: true }),
         publications: vec![Publication {
             name: "walpost".to_owned(),
             all_tables: false,
@@ -232,5 +234,18 @@ fn a_start_that_would_pass_over_rows_is_refused() {
             None => assert_eq!(gap, None),
             Some(part) => assert!(gap.as_ref().is_some_and(|gap| gap.contains(part)), "{part}: {gap:?}"),
         }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_the_role_may_not_write_is_found_where_it_is_kept_there() {
+    for (is_reachable, is_writable) in [(false, true), (true, false), (false, false)] {
+        let mut inspection = sound();
+        inspection.checkpoint_table = Some(CheckpointTable { is_reachable, is_writable });
+        let found = findings(&inspection, &subject());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].severity, found[0].subject.as_str()), (Severity::Error, "walpost.checkpoint"));
+        assert!(found[0].remedy.contains("ON walpost.checkpoint TO \"relay\""), "{}", found[0]);
+        assert_eq!(findings(&inspection, &Subject { with_checkpoint_table: false, ..subject() }), []);
     }
 }

@@ -21,6 +21,7 @@ pub fn plan(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpo
     publications(settings, facts, &mut plan);
     checkpoint_table(settings, facts, &mut plan);
     slot(settings, facts, checkpoint, &mut plan);
+    privileges(settings, facts, &mut plan);
     plan
 }
 
@@ -43,7 +44,12 @@ impl Plan {
 fn outboxes(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     for inspected in facts.tables.iter().filter(|inspected| inspected.found.is_none()) {
         let table = &inspected.subject.table;
-        if settings.with_outbox {
+        if settings.with_outbox && facts.missing_schemas.contains(&table.schema) {
+            plan.obstacles.push(format!(
+                "the schema of the outbox table {table} does not exist; correct outbox.table, or run CREATE SCHEMA {} and walpost init --with-outbox again",
+                quote_identifier(&table.schema)
+            ));
+        } else if settings.with_outbox {
             plan.schema(
                 OUTBOX_TABLE.replace(OUTBOX_NAME, &quote_table(table)),
                 format!("the reference outbox table {table}"),
@@ -61,8 +67,7 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     for publication in &facts.publications {
         judge(publication, settings, facts, plan);
     }
-    let missing: Vec<&TableName> =
-        settings.outboxes.iter().filter(|table| !facts.publications.iter().any(|found| found.has(table))).collect();
+    let missing: Vec<&TableName> = unpublished(settings, facts).collect();
     for (index, name) in settings.publications.iter().enumerate() {
         let tables = if index == 0 { missing.as_slice() } else { &[] };
         match facts.publications.iter().find(|publication| publication.name == *name) {
@@ -71,6 +76,10 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
             Some(_) => {}
         }
     }
+}
+
+fn unpublished<'a>(settings: &'a SetupSettings, facts: &'a Facts) -> impl Iterator<Item = &'a TableName> {
+    settings.outboxes.iter().filter(|table| !facts.publications.iter().any(|found| found.has(table)))
 }
 
 impl Publication {
@@ -182,6 +191,32 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
             }
         }
     }
+}
+
+/// What the role lacks for the plan, said before the server refuses half of it. Who has the rights can run the SQL as it is shown.
+fn privileges(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    let Facts { role, .. } = facts;
+    let (name, quoted) = (&role.name, quote_identifier(&role.name));
+    let creates = |step: &Step| step.kind == StepKind::Schema && !step.sql.starts_with("ALTER");
+    if !role.may_create && plan.steps.iter().any(creates) {
+        plan.obstacles.push(format!(
+            "the role \"{name}\" may not create in this database; run GRANT CREATE ON DATABASE … TO {quoted}, or let a role that may run the SQL above"
+        ));
+    }
+    for table in unpublished(settings, facts).filter(|table| is_foreign(facts, table)) {
+        plan.obstacles.push(format!(
+            "the role \"{name}\" does not own {table} and cannot publish it; let its owner run walpost init, or the SQL above"
+        ));
+    }
+    if !role.may_replicate && plan.steps.iter().any(|step| step.kind == StepKind::Slot) {
+        plan.obstacles.push(format!("the role \"{name}\" may not replicate; run ALTER ROLE {quoted} REPLICATION"));
+    }
+}
+
+/// Whether the table is there and somebody else's.
+fn is_foreign(facts: &Facts, table: &TableName) -> bool {
+    let inspected = facts.tables.iter().find(|inspected| inspected.subject.table == *table);
+    inspected.and_then(|inspected| inspected.found.as_ref()).is_some_and(|found| !found.is_owned)
 }
 
 #[cfg(test)]

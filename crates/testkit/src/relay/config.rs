@@ -47,6 +47,13 @@ impl Config {
         self.sections.entry(section.to_owned()).or_default().insert(key.to_owned(), value.to_owned());
         self
     }
+
+    /// Leaves a key to its default.
+    #[must_use]
+    pub fn unset(mut self, section: &str, key: &str) -> Self {
+        self.sections.entry(section.to_owned()).or_default().remove(key);
+        self
+    }
 }
 
 impl fmt::Display for Config {

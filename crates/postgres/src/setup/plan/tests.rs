@@ -4,7 +4,7 @@ use walpost_core::start::SlotState;
 
 use super::*;
 use crate::identifier::SlotName;
-use crate::inspect::{InspectedTable, OutboxSubject, Table};
+use crate::inspect::{InspectedTable, OutboxSubject, Role, Table};
 
 fn table(name: &str) -> TableName {
     TableName { schema: "public".to_owned(), table: name.to_owned() }
@@ -29,8 +29,10 @@ fn inspected(table: TableName, kind: Option<char>) -> InspectedTable {
 fn nothing_but_tables() -> Facts {
     Facts {
         version: 150_018,
+        role: Role { name: "relay".to_owned(), is_superuser: false, may_replicate: true, may_create: true },
         publications: Vec::new(),
         tables: settings().outboxes.into_iter().map(|table| inspected(table, Some('r'))).collect(),
+        missing_schemas: Vec::new(),
         has_checkpoint_table: false,
         slot: None,
     }
@@ -67,6 +69,7 @@ fn slot() -> SlotState {
 fn everything() -> Facts {
     Facts {
         publications: vec![publication(settings().outboxes)],
+        missing_schemas: Vec::new(),
         has_checkpoint_table: true,
         slot: Some(slot()),
         ..nothing_but_tables()
@@ -207,4 +210,29 @@ fn several_publications_share_the_outboxes_and_the_first_takes_what_none_has() {
         ["CREATE PUBLICATION \"a\" FOR TABLE \"public\".\"Order.Outbox\" \
           WITH (publish = 'insert', publish_via_partition_root = true)"]
     );
+}
+
+#[test]
+fn what_the_role_lacks_is_said_beforehand_and_only_where_it_is_needed() {
+    let role = Role { name: "relay".to_owned(), is_superuser: false, may_replicate: false, may_create: false };
+    let strangers = |mut facts: Facts| {
+        facts
+            .tables
+            .iter_mut()
+            .filter_map(|inspected| inspected.found.as_mut())
+            .for_each(|table| table.is_owned = false);
+        Facts { role: role.clone(), ..facts }
+    };
+    let obstacles = plan(&settings(), &strangers(nothing_but_tables()), None).obstacles;
+    let parts = [
+        "GRANT CREATE ON DATABASE",
+        "does not own public.\"Order.Outbox\"",
+        "does not own public.outbox",
+        "REPLICATION",
+    ];
+    assert_eq!(obstacles.len(), parts.len(), "{obstacles:?}");
+    for (obstacle, part) in obstacles.iter().zip(parts) {
+        assert!(obstacle.contains(part), "{obstacle}");
+    }
+    assert_eq!(plan(&settings(), &strangers(everything()), None).obstacles, [""; 0]);
 }
