@@ -274,7 +274,8 @@ fn a_relay_that_runs_is_fenced_when_its_checkpoint_is_replaced_and_goes_on_from_
     eventually("the slot to stand at the checkpoint", || {
         rig.value(&format!("SELECT {is_at_rest} FROM walpost.checkpoint")) == "t"
     });
-    rig.call(&["checkpoint", "adopt-slot"]).assert_said(0, &["now stands at the slot's"]);
+    rig.call(&["checkpoint", "adopt-slot"])
+        .assert_said(0, &["now stands at the slot's", "reads the slot and starts anew"]);
     rig.insert("key", 10, 10);
     relay.wait_for_log("no longer ours to write", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Allowed);

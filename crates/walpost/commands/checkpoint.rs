@@ -83,6 +83,11 @@ async fn adopt_slot(settings: &Settings) -> Outcome {
         .await
         .map_err(|error| checkpoint_refused(&error))?;
     say!("the checkpoint of relay {:?} now stands at the slot's {}", adopted.relay, adopted.position);
+    if let Some(pid) = slot.active_pid {
+        say!(
+            "note: process {pid} reads the slot and starts anew; should it end because the slot is ahead, run this once more"
+        );
+    }
     Ok(Exit::Success)
 }
 
