@@ -266,6 +266,14 @@ fn a_relay_that_runs_is_fenced_when_its_checkpoint_is_replaced_and_goes_on_from_
     let relay = rig.start_streaming();
     rig.insert("key", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);
+    // Else the slot is confirmed beyond what was adopted, and the relay refuses to go on from there.
+    let published = rig.value("SELECT pg_current_wal_flush_lsn()");
+    let is_at_rest = format!(
+        "position >= '{published}' AND (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = slot) = position"
+    );
+    eventually("the slot to stand at the checkpoint", || {
+        rig.value(&format!("SELECT {is_at_rest} FROM walpost.checkpoint")) == "t"
+    });
     rig.call(&["checkpoint", "adopt-slot"]).assert_said(0, &["now stands at the slot's"]);
     rig.insert("key", 10, 10);
     relay.wait_for_log("no longer ours to write", LIMIT).unwrap();

@@ -288,20 +288,22 @@ impl Supervisor {
         }
         journal::ended(&session, &driven.end);
         self.remember(&driven.end, &server, epoch);
-        if driven.end.needs_reset {
-            self.reset_sink().await;
-        }
+        let lost_sink = if driven.end.needs_reset { self.reset_sink().await } else { None };
         let is_checkpointed = session.checkpointed_position() >= driven.end.position;
         let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
-        match sink_verdict {
-            Some(verdict) if cause == Cause::Stopped => Trouble::Sink(verdict),
-            _ => Trouble::Session { cause, unsettled, is_checkpointed, source_error },
+        match (cause, lost_sink.or(sink_verdict)) {
+            // It tells more: whose record was refused.
+            (cause @ Cause::Undeliverable(..), _) | (cause, None) => {
+                Trouble::Session { cause, unsettled, is_checkpointed, source_error }
+            }
+            (_, Some(verdict)) => Trouble::Sink(verdict),
         }
     }
 
     /// Takes back what the last session left with the sink. The next one may not begin before; where a stop rules out a next
-    /// one, a sink that is stuck for good (a pipe that nobody reads) is not waited for.
-    async fn reset_sink(&mut self) {
+    /// one, a sink that is stuck for good (a pipe that nobody reads) is not waited for. Answers why there is no sink any more, where
+    /// waiting would not bring it back.
+    async fn reset_sink(&mut self) -> Option<Failure> {
         let mut stop = self.stop.clone();
         loop {
             let given_up = async {
@@ -310,12 +312,15 @@ impl Supervisor {
             };
             let outcome = tokio::select! {
                 outcome = self.sink.reset() => outcome,
-                () = given_up => return,
+                () = given_up => return None,
             };
-            let Err(failure) = outcome else { return };
+            let Err(failure) = outcome else { return None };
+            if failure.class == DeliveryClass::Configuration {
+                return Some(failure);
+            }
             journal::reset_failed(&failure);
             if self.stop.is_asked() {
-                return;
+                return None;
             }
             let wait = self.backoff.next_wait();
             self.wait(wait).await;
