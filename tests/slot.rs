@@ -71,7 +71,7 @@ fn assert_refused(rig: &Rig, code: i32, words: &[&str]) {
 fn without_slot_and_checkpoint_a_start_is_refused_until_init_has_run_and_init_may_run_twice() {
     let rig = Rig::with_tables("fresh", &["public.outbox"]);
     // Without even a table for the checkpoint.
-    assert_refused(&rig, 4, &["walpost init"]);
+    assert_refused(&rig, 20, &["neither a slot", "walpost init"]);
     rig.init();
     rig.sql(&format!("SELECT pg_drop_replication_slot('{}')", rig.database.name()));
     rig.call(&["checkpoint", "forget"]).assert_success();

@@ -56,6 +56,9 @@ UPDATE walpost.checkpoint SET format_version = $2, system_identifier = $3::text:
        slot = $6, position = $7, commit_time = coalesce($8, commit_time), updated_at = now()
 WHERE relay = $1 AND epoch = $9 AND position <= $7 AND format_version <= $2";
 
+/// `undefined_table`; a schema that does not exist is told so as well.
+const UNDEFINED_TABLE: &str = "42P01";
+
 const FORGET: &str = "DELETE FROM walpost.checkpoint WHERE relay = $1";
 
 /// The relay's row in `walpost.checkpoint`.
@@ -198,8 +201,12 @@ impl Checkpoints for PostgresStore {
 
     async fn load(&mut self) -> Result<Option<Checkpoint>, Error> {
         let relay = self.relay.clone();
-        let rows = self.query(LOAD, &[&relay]).await?;
-        rows.first().map(|row| self.checkpoint(row)).transpose()
+        match self.query(LOAD, &[&relay]).await {
+            Ok(rows) => rows.first().map(|row| self.checkpoint(row)).transpose(),
+            // A database that nobody prepared has no checkpoint: the comparison at start says what to do.
+            Err(Error::Postgres { source }) if source.sqlstate() == Some(UNDEFINED_TABLE) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, Error> {
