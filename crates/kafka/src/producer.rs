@@ -14,7 +14,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode as Code;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, warn};
 use walpost_core::failure::{Class, Failure};
 use walpost_core::port::{Delivery, Refusal, Sink, Ticket};
@@ -34,6 +34,9 @@ const RESET_LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait for reports before purging again: a request that the broker answers late goes back into the queue.
 const PURGE_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long a report may wait for others. Taken one by one, each would cost a wake-up, and that is more than the record did.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// How long closing may take beyond the time that it was given, for the threads of the client to end.
 const LAST_BREATH: Duration = Duration::from_secs(5);
 
@@ -47,6 +50,8 @@ pub struct Producer {
     outstanding: usize,
     /// Reports that were taken out of the inbox and not handed over yet.
     reports: Vec<Report>,
+    /// When the reports in the inbox are worth taking; `None` while it may be empty.
+    ripe_at: Option<Instant>,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
     /// Whether that was said while there was nothing to call back.
@@ -69,7 +74,15 @@ impl Producer {
     /// librdkafka refuses the settings as a whole, or cannot read a file that they name; the class is `Configuration`.
     pub fn new(settings: Settings) -> Result<Self, Failure> {
         let client = connect(&settings)?;
-        Ok(Self { settings, client, outstanding: 0, reports: Vec::new(), is_recalled: false, is_told: false })
+        Ok(Self {
+            settings,
+            client,
+            outstanding: 0,
+            reports: Vec::new(),
+            ripe_at: None,
+            is_recalled: false,
+            is_told: false,
+        })
     }
 
     /// Sends what is still queued, for at most `timeout`, and ends. What was not acknowledged by then comes back as
@@ -193,7 +206,11 @@ impl Sink for Producer {
 
     async fn next_deliveries(&mut self, into: &mut Vec<Delivery>) {
         loop {
-            self.collect();
+            if let Some(ripe_at) = self.ripe_at {
+                sleep_until(ripe_at).await;
+                self.ripe_at = None;
+                self.collect();
+            }
             if !self.reports.is_empty() {
                 return self.hand_over(into);
             }
@@ -203,6 +220,7 @@ impl Sink for Producer {
                 return;
             }
             self.client.client().context().inbox().arrived().await;
+            self.ripe_at = Some(Instant::now() + GATHER);
         }
     }
 

@@ -12,15 +12,18 @@
 //! | a peer that dies within a message hangs its task | [`Stream::close_now`], and dropping a stream, abort it |
 //! | takes Begin, Commit and logical messages apart | they are put together again, so that the session sees one form |
 //! | keeps up to 8192 events whatever they weigh | 64, so that at most 64 rows wait here besides those that the session has counted |
+//! | reads as soon as there is a byte, and the server sends each row by itself | while rows pour in, they [gather](pace) for a moment |
 //!
 //! A silent server is the session's affair: it knows the time. What the library cannot be asked for is
 //! [`StatusUpdate::reply_requested`]; the server's own pings take its place.
+
+mod pace;
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pgwire_replication::client::ReplicationMetrics;
@@ -36,6 +39,7 @@ use crate::identifier::{SlotName, quote_identifier};
 use crate::inspect;
 use crate::replication;
 use crate::sql::Session;
+use pace::Pace;
 
 /// How many frames one call hands over at most, so that a caller gets back to its other work.
 const MAX_BATCH_FRAMES: usize = 256;
@@ -125,6 +129,7 @@ pub struct Stream {
     first_confirmed: Lsn,
     confirmed: Lsn,
     translator: Translator,
+    pace: Pace,
     /// Why the stream ended, while frames that came before are handed over.
     ended: Option<Error>,
 }
@@ -163,6 +168,7 @@ impl Stream {
             first_confirmed: settings.acknowledged,
             confirmed: settings.acknowledged,
             translator: Translator::default(),
+            pace: Pace::default(),
             ended: None,
         })
     }
@@ -242,8 +248,9 @@ impl Source for Stream {
         if let Some(error) = self.ended.take() {
             return Err(error);
         }
+        self.pace.gather();
         let event = self.client.recv().await;
-        let mut weight = 0;
+        let (before, mut weight) = (into.len(), 0);
         let mut event = self.counted(event)?;
         for _ in 0..MAX_BATCH_FRAMES {
             if let Some(frame) = self.translator.frame(event) {
@@ -262,6 +269,9 @@ impl Source for Stream {
                 Poll::Pending => break,
             }
         }
+        // As many as the library keeps: there are more already.
+        let is_all = into.len() - before < BUFFERED_EVENTS;
+        self.pace.took(is_all, Instant::now());
         Ok(())
     }
 
