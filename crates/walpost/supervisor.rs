@@ -428,8 +428,7 @@ fn stopped(rest: Rest) -> Decision {
     if rest.is_nothing() {
         return Decision::End(Ok(Exit::Success));
     }
-    let sentence =
-        format!("stopped with {rest}; the next start publishes again what is behind it");
+    let sentence = format!("stopped with {rest}; the next start publishes again what is behind it");
     Decision::End(Err(Ended::with_sentence(Exit::ForcedStop, sentence)))
 }
 

@@ -56,7 +56,8 @@ impl Source for Stream {
     async fn next_frames(&mut self, into: &mut Vec<Frame>) -> Result<(), Dry> {
         loop {
             let is_resetting = self.seen.resets.get() > 0;
-            let next = self.frames.pop_front().or_else(|| is_resetting.then(|| self.during_reset.pop_front()).flatten());
+            let next =
+                self.frames.pop_front().or_else(|| is_resetting.then(|| self.during_reset.pop_front()).flatten());
             match next {
                 Some(frame) => {
                     self.seen.taken.set(self.seen.taken.get() + 1);

@@ -93,10 +93,9 @@ fn a_stop_is_clean_only_when_the_next_start_publishes_nothing_again() {
         Rest { is_cut: true, ..NOTHING_LEFT },
     ];
     for rest in rests {
-        for trouble in [
-            Trouble::StoppedBefore(rest),
-            Trouble::Session { cause: Cause::Stopped, rest, source_error: None },
-        ] {
+        for trouble in
+            [Trouble::StoppedBefore(rest), Trouble::Session { cause: Cause::Stopped, rest, source_error: None }]
+        {
             let (code, said) = decided(trouble);
             assert_eq!(code, "9", "{rest:?}");
             assert!(said.contains(&rest.to_string()) && said.contains("publishes again"), "{said}");
@@ -163,6 +162,9 @@ fn memory_counts_only_for_the_same_server_and_a_store_that_nobody_has_touched() 
 #[test]
 fn memory_goes_on_where_the_store_is_behind_and_never_back() {
     let ahead = memory().ahead_of(&stored(0x100, 5));
-    assert_eq!((ahead.position, ahead.epoch, ahead.commit_time), (Lsn::new(0x200), Epoch(5), Some(Timestamp::default())));
+    assert_eq!(
+        (ahead.position, ahead.epoch, ahead.commit_time),
+        (Lsn::new(0x200), Epoch(5), Some(Timestamp::default()))
+    );
     assert_eq!(memory().ahead_of(&stored(0x300, 5)), stored(0x300, 5));
 }
