@@ -1,8 +1,8 @@
-//! Joins a session with its edges: the only `select!` of the program.
+//! Joins a session with its edges: here is what is waited for while a session lives.
 //!
 //! The session decides; the driver feeds it frames, deliveries and the time, and performs what it says. It knows neither
-//! PostgreSQL nor Kafka, only the ports of `walpost-core`, and it never waits for one of them alone: a stalled sink must not
-//! keep the server from hearing of us.
+//! PostgreSQL nor Kafka, only the ports of `walpost-core`, and it never waits for one of them alone: neither a stalled sink nor
+//! one that is being reset may keep the server from hearing of us, or a stop from being heard.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -51,6 +51,8 @@ pub struct Checkpointer {
     answers: mpsc::Receiver<Result<(), StoreFailure>>,
     /// What does not change from one checkpoint of a session to the next.
     pattern: Checkpoint,
+    /// The task that writes has died, and that was told.
+    is_gone: bool,
 }
 
 /// Why a checkpoint was not written.
@@ -79,27 +81,33 @@ impl Checkpointer {
                 }
             }
         });
-        Self { orders, answers, pattern }
+        Self { orders, answers, pattern, is_gone: false }
     }
 
     /// Orders a checkpoint. The session orders the next one only after the answer.
-    fn order(&self, progress: Progress) {
+    fn order(&self, progress: Progress) -> Result<(), StoreFailure> {
         let checkpoint = Checkpoint {
             position: progress.position,
             commit_time: progress.commit_time.or(self.pattern.commit_time),
             ..self.pattern.clone()
         };
-        if self.orders.try_send(checkpoint).is_err() {
-            tracing::error!("the writer of checkpoints is gone; the session ends at its deadline");
-        }
+        self.orders.try_send(checkpoint).map_err(|_| StoreFailure::no_writer())
     }
 
     /// The outcome of what was ordered. Cancel-safe.
     async fn answer(&mut self) -> Result<(), StoreFailure> {
         match self.answers.recv().await {
             Some(outcome) => outcome,
-            None => std::future::pending().await,
+            None if std::mem::replace(&mut self.is_gone, true) => std::future::pending().await,
+            None => Err(StoreFailure::no_writer()),
         }
+    }
+}
+
+impl StoreFailure {
+    /// The task that writes has died. The next connection brings another.
+    fn no_writer() -> Self {
+        Self { reason: "the writer of checkpoints is gone".to_owned(), is_final: true }
     }
 }
 
@@ -140,6 +148,11 @@ where
     Gone: Future<Output = ()>,
 {
     let Signals { stop, server_gone } = signals;
+    let outside = Outside {
+        stop: std::pin::pin!(stop),
+        server_gone: std::pin::pin!(server_gone),
+        alarm: std::pin::pin!(sleep_until(tokio::time::Instant::now())),
+    };
     let driver = Driver {
         session,
         source: Some(source),
@@ -147,10 +160,12 @@ where
         sink_verdict: None,
         checkpointer,
         clock,
+        batch: Vec::new(),
         frames: VecDeque::new(),
+        is_stopping: false,
         end: None,
     };
-    driver.run(sink, stop, server_gone).await
+    driver.run(sink, outside).await
 }
 
 struct Driver<'a, S: Source> {
@@ -160,54 +175,95 @@ struct Driver<'a, S: Source> {
     sink_verdict: Option<Failure>,
     checkpointer: Checkpointer,
     clock: Clock,
+    /// Where the source puts what it has.
+    batch: Vec<Frame>,
     /// Taken from the source, not yet wanted by the session.
     frames: VecDeque<Frame>,
+    is_stopping: bool,
     end: Option<End>,
 }
 
+/// What is waited for besides source, sink and store.
+struct Outside<'a, Stop, Gone> {
+    stop: Pin<&'a mut Stop>,
+    server_gone: Pin<&'a mut Gone>,
+    alarm: Pin<&'a mut Sleep>,
+}
+
+/// What can happen, but for what the sink reports.
+enum Event<E> {
+    /// The source has put frames into the batch, or has ended.
+    Frames(Result<(), E>),
+    Checkpoint(Result<(), StoreFailure>),
+    Deadline,
+    Stop,
+    ServerGone,
+}
+
 impl<S: Source> Driver<'_, S> {
-    async fn run<K: Sink>(
-        mut self,
-        sink: &mut K,
-        stop: impl Future<Output = ()>,
-        server_gone: impl Future<Output = ()>,
-    ) -> Driven<S::Error> {
-        let mut stop = std::pin::pin!(stop);
-        let mut server_gone = std::pin::pin!(server_gone);
-        let mut alarm = std::pin::pin!(sleep_until(tokio::time::Instant::now()));
-        let (mut batch, mut deliveries) = (Vec::new(), Vec::new());
-        let mut is_stopping = false;
+    async fn run<K, Stop, Gone>(mut self, sink: &mut K, mut outside: Outside<'_, Stop, Gone>) -> Driven<S::Error>
+    where
+        K: Sink,
+        Stop: Future<Output = ()>,
+        Gone: Future<Output = ()>,
+    {
+        let mut deliveries = Vec::new();
         loop {
-            self.turn(sink, alarm.as_mut()).await;
+            while self.advance(Some(sink)) {
+                self.reset(sink, &mut outside).await;
+            }
             if let Some(end) = self.end.take() {
                 return self.close(end).await;
             }
-            let wants_frames = self.frames.is_empty() && self.session.wants_frames();
-            self.arm(alarm.as_mut());
             tokio::select! {
-                received = next_frames(self.source.as_mut(), &mut batch), if wants_frames => {
-                    self.frames.extend(batch.drain(..));
-                    if let Err(error) = received {
-                        self.lose_source(Some(error));
-                    }
-                }
+                event = self.next_event(&mut outside) => self.take(event),
                 () = sink.next_deliveries(&mut deliveries) => {
                     self.settle(&mut deliveries);
                     self.heed(sink.verdict());
                 }
-                outcome = self.checkpointer.answer() => self.on_checkpoint(outcome),
-                () = alarm.as_mut() => {}
-                () = &mut stop, if !is_stopping => {
-                    is_stopping = true;
-                    self.session.stop(self.clock.now());
-                }
-                () = &mut server_gone, if self.source.is_some() => self.lose_source(None),
             }
         }
     }
 
-    /// Gives the session the frames that it wants and performs all that it says.
-    async fn turn<K: Sink>(&mut self, sink: &mut K, mut alarm: Pin<&mut Sleep>) {
+    /// Waits for what happens next, whatever becomes of the sink meanwhile. Cancel-safe, for each of its arms is.
+    async fn next_event<Stop, Gone>(&mut self, outside: &mut Outside<'_, Stop, Gone>) -> Event<S::Error>
+    where
+        Stop: Future<Output = ()>,
+        Gone: Future<Output = ()>,
+    {
+        let Outside { stop, server_gone, alarm } = outside;
+        let wants_frames = self.frames.is_empty() && self.session.wants_frames();
+        let has_source = self.source.is_some();
+        self.arm(alarm.as_mut());
+        tokio::select! {
+            received = next_frames(self.source.as_mut(), &mut self.batch), if wants_frames => Event::Frames(received),
+            outcome = self.checkpointer.answer() => Event::Checkpoint(outcome),
+            () = alarm.as_mut() => Event::Deadline,
+            () = stop.as_mut(), if !self.is_stopping => Event::Stop,
+            () = server_gone.as_mut(), if has_source => Event::ServerGone,
+        }
+    }
+
+    fn take(&mut self, event: Event<S::Error>) {
+        match event {
+            Event::Frames(received) => {
+                self.frames.extend(self.batch.drain(..));
+                if let Err(error) = received {
+                    self.lose_source(Some(error));
+                }
+            }
+            Event::Checkpoint(outcome) => self.on_checkpoint(outcome),
+            Event::Deadline => {}
+            Event::Stop => {
+                self.is_stopping = true;
+                self.session.stop(self.clock.now());
+            }
+            Event::ServerGone => self.lose_source(None),
+        }
+    }
+
+    /// Gives the session the frames that it wants and performs all that it says. `true` when the sink has to be reset first.
+    fn advance<K: Sink>(&mut self, mut sink: Option<&mut K>) -> bool {
         loop {
             let now = self.clock.now();
             while self.session.wants_frames()
@@ -215,19 +271,16 @@ impl<S: Source> Driver<'_, S> {
             {
                 self.session.receive(&frame, now);
             }
-            if self.perform_all(Some(sink), now) {
-                let outcome = self.reset(sink, alarm.as_mut()).await;
-                if let Err(failure) = &outcome {
-                    journal::reset_failed(failure);
-                }
-                self.session.sink_reset(outcome, self.clock.now());
-            } else if self.end.is_some() || self.frames.is_empty() || !self.session.wants_frames() {
-                return;
+            if self.perform_all(sink.as_deref_mut(), now) {
+                return true;
+            }
+            if self.end.is_some() || self.frames.is_empty() || !self.session.wants_frames() {
+                return false;
             }
         }
     }
 
-    /// Performs until there is nothing more to do, or, `true`, the sink has to be reset.
+    /// Performs until there is nothing more to do, or, `true`, the sink has to be reset. Without a sink nothing is published.
     fn perform_all<K: Sink>(&mut self, mut sink: Option<&mut K>, now: Moment) -> bool {
         while let Some(action) = self.session.poll(now) {
             match action {
@@ -242,7 +295,11 @@ impl<S: Source> Driver<'_, S> {
                     }
                 }
                 Action::ResetSink => return true,
-                Action::Checkpoint(progress) => self.checkpointer.order(progress),
+                Action::Checkpoint(progress) => {
+                    if let Err(failure) = self.checkpointer.order(progress) {
+                        self.on_checkpoint(Err(failure));
+                    }
+                }
                 Action::Confirm(status) => self.confirm(status),
                 Action::Notice(notice) => journal::notice(&notice),
                 Action::End(end) => {
@@ -254,18 +311,30 @@ impl<S: Source> Driver<'_, S> {
         false
     }
 
-    /// Resets the sink while everything else goes on.
-    async fn reset<K: Sink>(&mut self, sink: &mut K, mut alarm: Pin<&mut Sleep>) -> Result<(), Failure> {
+    /// Resets the sink while everything else goes on. A session that ends meanwhile does not wait for it: the reset is then
+    /// for whoever takes the sink next ([`End::needs_reset`]).
+    async fn reset<K, Stop, Gone>(&mut self, sink: &mut K, outside: &mut Outside<'_, Stop, Gone>)
+    where
+        K: Sink,
+        Stop: Future<Output = ()>,
+        Gone: Future<Output = ()>,
+    {
         let mut reset = std::pin::pin!(sink.reset());
-        loop {
-            self.arm(alarm.as_mut());
+        let outcome = loop {
             tokio::select! {
-                outcome = &mut reset => return outcome,
-                outcome = self.checkpointer.answer() => self.on_checkpoint(outcome),
-                () = alarm.as_mut(), if self.end.is_none() => {}
+                outcome = &mut reset => break outcome,
+                event = self.next_event(outside) => self.take(event),
             }
-            self.perform_all(None::<&mut K>, self.clock.now());
+            let is_asked_again = self.advance(None::<&mut K>);
+            debug_assert!(!is_asked_again, "a sink is reset once at a time");
+            if self.end.is_some() {
+                return;
+            }
+        };
+        if let Err(failure) = &outcome {
+            journal::reset_failed(failure);
         }
+        self.session.sink_reset(outcome, self.clock.now());
     }
 
     fn settle(&mut self, deliveries: &mut Vec<Delivery>) {
@@ -310,10 +379,10 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
-    /// Closes the stream at once. What was received is still settled.
+    /// Closes the stream at once. What was received is still settled. The first error is the cause.
     fn lose_source(&mut self, error: Option<S::Error>) {
         self.source = None;
-        self.source_error = error;
+        self.source_error = self.source_error.take().or(error);
         self.frames.clear();
         self.session.source_lost(self.clock.now());
     }
@@ -341,3 +410,6 @@ async fn next_frames<S: Source>(source: Option<&mut S>, into: &mut Vec<Frame>) -
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

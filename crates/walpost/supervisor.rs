@@ -4,6 +4,7 @@
 //! checkpoint once more, claims it, and drives a session to its end. What ended an attempt is decided in one place:
 //! [`decide`]. The sink outlives the attempts; so does, in memory, how far the last one got.
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -68,6 +69,30 @@ struct Memory {
     position: Lsn,
     commit_time: Option<Timestamp>,
     first_owed: Option<Identity>,
+    rest: Rest,
+}
+
+/// What a session left undone, as far as a stop is concerned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Rest {
+    unsettled: usize,
+    unsaved: u64,
+    /// A transaction was published in part.
+    is_cut: bool,
+}
+
+impl Rest {
+    fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { unsettled, unsaved, is_cut } = self;
+        let cut = if *is_cut { ", a transaction published in part" } else { "" };
+        write!(f, "{unsettled} records undelivered{cut} and {unsaved} delivered behind the last checkpoint")
+    }
 }
 
 impl Memory {
@@ -94,24 +119,26 @@ impl Memory {
 /// What ended an attempt.
 #[derive(Debug)]
 enum Trouble {
-    /// The relay was told to stop before a session began.
-    StoppedBefore,
+    /// The relay was told to stop while no session lived. What the last one left, if there was one.
+    StoppedBefore(Rest),
     /// PostgreSQL could not be reached, or refused.
     Postgres(PostgresError),
     /// The checkpoint store could not be read or claimed.
     Checkpoint(checkpoint::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
+    /// Where we streamed before is a standby now, or only a standby answers: a failover is under way.
+    NoPrimary(StartState),
     /// Rows of an outbox would be passed over.
     Unpublished(Finding),
-    /// Another relay has moved the checkpoint between our look at it and our hold of the slot.
+    /// The checkpoint has moved between our look at it and our hold of the slot.
     Moved,
     /// The sink will take nothing.
     Sink(Failure),
     /// What may be created cannot be.
     Unprepared(Ended),
     /// A session ended.
-    Session { cause: Cause, unsettled: usize, is_checkpointed: bool, source_error: Option<PostgresError> },
+    Session { cause: Cause, rest: Rest, source_error: Option<PostgresError> },
 }
 
 impl From<Hindrance> for Trouble {
@@ -197,7 +224,9 @@ impl Supervisor {
         let mut stop = self.stop.clone();
         let connected = tokio::select! {
             connected = self.connect() => connected,
-            () = stop.asked() => Err(Trouble::StoppedBefore),
+            () = stop.asked() => {
+                Err(Trouble::StoppedBefore(self.memory.map_or_else(Rest::default, |memory| memory.rest)))
+            }
         };
         match connected {
             Ok(connection) => self.stream(connection, on_first_stream).await,
@@ -222,7 +251,10 @@ impl Supervisor {
         let known =
             stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
         let state = start::compare(&server, slot.as_ref(), known.as_ref(), &relay::wanted(&self.settings));
-        let (Some(position), Some(slot)) = (state.start(), slot) else { return Err(Trouble::Start(state)) };
+        let (Some(position), Some(slot)) = (state.start(), slot) else {
+            let is_failover = self.has_streamed && state == StartState::InRecovery;
+            return Err(if is_failover { Trouble::NoPrimary(state) } else { Trouble::Start(state) });
+        };
         journal::start(&state);
         let published = inspect::publications(&sql, source.publications()).await.map_err(Trouble::Postgres)?;
         if let Some(finding) = preflight::gap(&published, &relay::subject(&self.settings)) {
@@ -283,19 +315,22 @@ impl Supervisor {
         };
         let signals = Signals { stop: stop.asked(), server_gone };
         let driven = drive(&mut session, stream, &mut self.sink, checkpointer, signals, self.clock).await;
-        if session.counters().transactions > 0 {
+        // A connection that brought something was a good one, if only the news that there is none for us.
+        if session.received() > beginning.position {
             self.backoff.reset();
         }
         journal::ended(&session, &driven.end);
-        self.remember(&driven.end, &server, epoch);
+        let rest = Rest {
+            unsettled: driven.end.unsettled,
+            unsaved: driven.end.unsaved,
+            is_cut: driven.end.is_within_transaction(),
+        };
+        self.remember(&driven.end, rest, &server, epoch);
         let lost_sink = if driven.end.needs_reset { self.reset_sink().await } else { None };
-        let is_checkpointed = session.checkpointed_position() >= driven.end.position;
-        let Driven { end: End { cause, unsettled, .. }, source_error, sink_verdict } = driven;
+        let Driven { end: End { cause, .. }, source_error, sink_verdict } = driven;
         match (cause, lost_sink.or(sink_verdict)) {
             // It tells more: whose record was refused.
-            (cause @ Cause::Undeliverable(..), _) | (cause, None) => {
-                Trouble::Session { cause, unsettled, is_checkpointed, source_error }
-            }
+            (cause @ Cause::Undeliverable(..), _) | (cause, None) => Trouble::Session { cause, rest, source_error },
             (_, Some(verdict)) => Trouble::Sink(verdict),
         }
     }
@@ -327,7 +362,7 @@ impl Supervisor {
         }
     }
 
-    fn remember(&mut self, end: &End, server: &ServerState, epoch: Epoch) {
+    fn remember(&mut self, end: &End, rest: Rest, server: &ServerState, epoch: Epoch) {
         self.next_ticket = end.next_ticket;
         self.memory = Some(Memory {
             system: server.system,
@@ -336,6 +371,7 @@ impl Supervisor {
             position: end.position,
             commit_time: end.commit_time,
             first_owed: end.first_owed,
+            rest,
         });
     }
 }
@@ -355,8 +391,9 @@ struct Connection {
 /// What is done about what ended an attempt: the one place that decides it.
 fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
     match trouble {
-        Trouble::StoppedBefore => Decision::End(Ok(Exit::Success)),
-        Trouble::Moved => Decision::Again("another relay has moved the checkpoint meanwhile".to_owned()),
+        Trouble::StoppedBefore(rest) => stopped(rest),
+        Trouble::Moved => Decision::Again("the checkpoint has moved meanwhile".to_owned()),
+        Trouble::NoPrimary(state) => Decision::Again(state.sentence()),
         Trouble::Start(state @ StartState::SlotBusy { .. }) => Decision::StandBy(state.sentence()),
         Trouble::Start(state) => {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
@@ -366,18 +403,13 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
         }
         Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
+        // Like the slot: another instance has it, or the writer of our own last connection is still at it.
+        Trouble::Checkpoint(error @ checkpoint::Error::Locked { .. }) => Decision::StandBy(journal::chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
-        Trouble::Session { cause, unsettled, is_checkpointed, source_error } => match cause {
-            Cause::Stopped if unsettled == 0 && is_checkpointed => Decision::End(Ok(Exit::Success)),
-            Cause::Stopped => Decision::End(Err(Ended::with_sentence(
-                Exit::ForcedStop,
-                format!(
-                    "stop.timeout_ms was over with {unsettled} records undelivered and the last checkpoint {}; the next start publishes again what is behind it",
-                    if is_checkpointed { "written" } else { "not written" }
-                ),
-            ))),
+        Trouble::Session { cause, rest, source_error } => match cause {
+            Cause::Stopped => stopped(rest),
             Cause::SourceLost => match source_error {
                 Some(error) => judge(error.class(), &journal::chain(&error)),
                 None => Decision::Again("the connection was given up".to_owned()),
@@ -392,6 +424,15 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
             }
         },
     }
+}
+
+/// The end of a relay that was told to stop.
+fn stopped(rest: Rest) -> Decision {
+    if rest.is_nothing() {
+        return Decision::End(Ok(Exit::Success));
+    }
+    let sentence = format!("stopped with {rest}; the next start publishes again what is behind it");
+    Decision::End(Err(Ended::with_sentence(Exit::ForcedStop, sentence)))
 }
 
 /// What is done about an error of PostgreSQL, or of a checkpoint store.
@@ -418,3 +459,6 @@ fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit) -> E
     let sentence = format!("commit {}, row {} of its transaction: {failure}", identity.commit_lsn, identity.ordinal);
     Ended::with_sentence(exit, sentence)
 }
+
+#[cfg(test)]
+mod tests;

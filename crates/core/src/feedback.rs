@@ -163,7 +163,13 @@ impl Feedback {
         self.checkpoint_due(watermark, is_last, now).map_or(status, |checkpoint| checkpoint.min(status))
     }
 
-    /// Whether the store holds the watermark, or is about to.
+    /// How many settled events the store is not known to hold.
+    #[must_use]
+    pub fn unsaved(&self, watermark: Watermark) -> u64 {
+        watermark.events.saturating_sub(self.checkpointed_events)
+    }
+
+    /// Whether the store holds the watermark, and nothing is being saved.
     #[must_use]
     pub fn is_checkpointed(&self, watermark: Watermark) -> bool {
         self.saving.is_none() && self.checkpointed >= watermark.position

@@ -84,6 +84,8 @@ pub trait Sink {
     /// After it, no record accepted before it is handed to the broker any more. What is on the wire already may still be
     /// written there, as with any client: it is then a repeat of what goes again, and first appearances keep their order.
     ///
+    /// A call that was dropped has to be made again before anything else is asked of the sink.
+    ///
     /// # Errors
     /// The sink cannot be made anew; try again later.
     fn reset(&mut self) -> impl Future<Output = Result<(), Failure>>;

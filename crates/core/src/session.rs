@@ -130,10 +130,21 @@ pub struct End {
     pub next_ticket: Ticket,
     /// How many records were taken from the log and are not settled. The next session publishes them again.
     pub unsettled: usize,
-    /// How many of them the sink still has.
+    /// How many settled records the checkpoint store is not known to hold. A process that starts anew publishes them again.
+    pub unsaved: u64,
+    /// How many of the unsettled records the sink still has.
     pub out: usize,
     /// The sink must be reset before the next session gets it: it still has records, or it failed one and was not made anew.
     pub needs_reset: bool,
+}
+
+impl End {
+    /// Whether the rows before the first one owed were settled and those behind it of the same transaction were not: a process
+    /// that starts anew knows whole transactions only, and publishes the former again.
+    #[must_use]
+    pub fn is_within_transaction(&self) -> bool {
+        self.first_owed.is_some_and(|first| first.ordinal > 0)
+    }
 }
 
 /// Why a session ended.
@@ -190,7 +201,7 @@ impl Session {
     pub fn new(settings: Settings, outboxes: Outboxes, start: Start, now: Moment) -> Self {
         let ledger = Ledger::new(start.first_ticket, start.position, start.commit_time);
         let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed);
-        Self {
+        let mut session = Self {
             inbound: Inbound::new(outboxes, &start),
             outbound: Outbound::new(ledger, backoff),
             feedback: Feedback::new(settings.feedback.clone(), &start, now),
@@ -201,7 +212,12 @@ impl Session {
             polled_at: now,
             is_asked_for_life: false,
             settings,
+        };
+        // Where it starts may be where it was to stop, and on a quiet server no frame would come to tell.
+        if session.has_reached_its_stop() {
+            session.stop(now);
         }
+        session
     }
 
     /// Whether the next frame may be given to [`receive`](Self::receive). While not, leave it where it is.
@@ -495,6 +511,7 @@ impl Session {
             first_owed: self.first_owed(),
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),
+            unsaved: self.feedback.unsaved(watermark),
             out: self.outbound.ledger.out(),
             needs_reset: self.outbound.needs_reset(),
         })

@@ -7,7 +7,7 @@ mod passfile;
 mod url;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where a server listens.
@@ -212,12 +212,6 @@ impl ConnectionSettings {
         &self.user
     }
 
-    /// Whether there is a password.
-    #[must_use]
-    pub fn has_password(&self) -> bool {
-        self.password.is_some()
-    }
-
     pub(crate) fn password(&self) -> Option<&str> {
         self.password.as_ref().map(|secret| secret.0.as_str())
     }
@@ -267,15 +261,6 @@ impl Endpoint {
         let host = host.into();
         let host = if host.starts_with('/') { Host::SocketFolder(PathBuf::from(host)) } else { Host::Name(host) };
         Self { host, port, certificate_name: None }
-    }
-
-    /// The folder, if this is a socket.
-    #[must_use]
-    pub fn socket_folder(&self) -> Option<&Path> {
-        match &self.host {
-            Host::SocketFolder(folder) => Some(folder),
-            Host::Name(_) => None,
-        }
     }
 }
 

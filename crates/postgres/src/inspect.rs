@@ -289,7 +289,7 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
 }
 
 async fn checkpoint_table(session: &Session) -> Result<Option<CheckpointTable>, Error> {
-    let rows = session.client().query(CHECKPOINT_TABLE, &[]).await.map_err(refused)?;
+    let rows = session.query(CHECKPOINT_TABLE, &[]).await?;
     let table = |row: &Row| {
         Ok(CheckpointTable { is_reachable: field(row, "is_reachable")?, is_writable: field(row, "is_writable")? })
     };
@@ -322,7 +322,7 @@ pub async fn server_state(session: &Session, settings: &ConnectionSettings) -> R
 /// # Errors
 /// The session has ended.
 pub async fn slot_state(session: &Session, slot: &SlotName) -> Result<Option<SlotState>, Error> {
-    let rows = session.client().query(SLOT, &[&slot.as_str()]).await.map_err(refused)?;
+    let rows = session.query(SLOT, &[&slot.as_str()]).await?;
     rows.first().map(slot_from).transpose()
 }
 
@@ -332,7 +332,7 @@ pub async fn slot_state(session: &Session, slot: &SlotName) -> Result<Option<Slo
 /// The session has ended.
 pub async fn publications(session: &Session, names: &[String]) -> Result<Vec<Publication>, Error> {
     let mut publications = Vec::new();
-    for row in session.client().query(PUBLICATIONS, &[&names]).await.map_err(refused)? {
+    for row in session.query(PUBLICATIONS, &[&names]).await? {
         publications.push(publication(session, &row).await?);
     }
     Ok(publications)
@@ -344,8 +344,8 @@ pub async fn publications(session: &Session, names: &[String]) -> Result<Vec<Pub
 /// The session has ended.
 pub async fn inspect_table(session: &Session, subject: &OutboxSubject) -> Result<InspectedTable, Error> {
     let TableName { schema, table } = &subject.table;
-    let row = session.client().query_opt(TABLE, &[schema, table]).await.map_err(refused)?;
-    let found = match &row {
+    let rows = session.query(TABLE, &[schema, table]).await?;
+    let found = match rows.first() {
         Some(row) => Some(table_from(session, row).await?),
         None => None,
     };
@@ -362,13 +362,13 @@ pub async fn inspect_table(session: &Session, subject: &OutboxSubject) -> Result
 /// The table cannot be read.
 pub async fn count_rows(session: &Session, table: &TableName) -> Result<i64, Error> {
     let statement = format!("SELECT count(*) FROM {}", crate::identifier::quote_table(table));
-    let row = session.client().query_one(&statement, &[]).await.map_err(refused)?;
+    let row = session.query_one(&statement, &[]).await?;
     field(&row, "count")
 }
 
 /// The server, and the process that answered.
 pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Error> {
-    let row = session.client().query_one(SERVER, &[]).await.map_err(refused)?;
+    let row = session.query_one(SERVER, &[]).await?;
     let timeline: i32 = field(&row, "timeline")?;
     let server = Server {
         version: field(&row, "version")?,
@@ -393,7 +393,7 @@ pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Erro
 }
 
 pub(crate) async fn role(session: &Session) -> Result<Role, Error> {
-    let row = session.client().query_one(ROLE, &[]).await.map_err(refused)?;
+    let row = session.query_one(ROLE, &[]).await?;
     Ok(Role {
         name: field(&row, "name")?,
         is_superuser: field(&row, "is_superuser")?,
@@ -421,8 +421,8 @@ fn slot_from(row: &Row) -> Result<SlotState, Error> {
 async fn publication(session: &Session, row: &Row) -> Result<Publication, Error> {
     let oid: u32 = field(row, "oid")?;
     let name: String = field(row, "name")?;
-    let members = session.client().query(MEMBERS, &[&oid]).await.map_err(refused)?;
-    let published = session.client().query(PUBLISHED, &[&name]).await.map_err(refused)?;
+    let members = session.query(MEMBERS, &[&oid]).await?;
+    let published = session.query(PUBLISHED, &[&name]).await?;
     Ok(Publication {
         name,
         all_tables: field(row, "puballtables")?,
@@ -448,7 +448,7 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
     let oid: u32 = field(row, "oid")?;
     let kind: String = field(row, "kind")?;
     let root: (Option<String>, Option<String>) = (field(row, "root_schema")?, field(row, "root_name")?);
-    let columns = session.client().query(COLUMNS, &[&oid]).await.map_err(refused)?;
+    let columns = session.query(COLUMNS, &[&oid]).await?;
     let column = |row: &Row| {
         Ok(TableColumn {
             name: field(row, "name")?,
@@ -466,7 +466,7 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
 }
 
 async fn nearest_table(session: &Session, name: &str) -> Result<Option<String>, Error> {
-    let rows = session.client().query(TABLE_NAMES, &[]).await.map_err(refused)?;
+    let rows = session.query(TABLE_NAMES, &[]).await?;
     let names: Vec<String> = rows.iter().map(|row| field(row, "name")).collect::<Result<_, _>>()?;
     Ok(nearest(name, names.iter().map(String::as_str)).map(str::to_owned))
 }

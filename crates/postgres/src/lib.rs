@@ -21,4 +21,3 @@ mod tls;
 pub use connection::{ConnectionSettings, Endpoint};
 pub use error::{Class, Error};
 pub use identifier::SlotName;
-pub use tls::install_crypto_provider;

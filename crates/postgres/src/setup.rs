@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use walpost_core::outbox::TableName;
-use walpost_core::position::Checkpoint;
 use walpost_core::start::SlotState;
 
 use crate::error::{Error, Phase};
@@ -112,8 +111,6 @@ pub struct Unpublished {
 pub struct Applied {
     /// The slot, as it now is.
     pub slot: SlotState,
-    /// Whether it was made now.
-    pub slot_is_new: bool,
     /// Rows that were committed before a new slot and are therefore not published. Empty where the slot was there.
     pub unpublished: Vec<Unpublished>,
 }
@@ -177,14 +174,16 @@ async fn missing_schemas(session: &Session, tables: &[TableName]) -> Result<Vec<
     let wanted: Vec<&str> = wanted.into_iter().collect();
     let missing = "SELECT name FROM unnest($1::text[]) AS name \
                    WHERE name NOT IN (SELECT nspname::text FROM pg_namespace) ORDER BY name";
-    let rows = session.client().query(missing, &[&wanted]).await;
-    rows.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect())
+    let rows = session.query(missing, &[&wanted]).await?;
+    rows.iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()
         .map_err(|error| Error::from_sql(error, Phase::Query))
 }
 
 async fn has_checkpoint_table(session: &Session) -> Result<bool, Error> {
-    let row = session.client().query_one("SELECT to_regclass('walpost.checkpoint') IS NOT NULL", &[]).await;
-    row.and_then(|row| row.try_get(0)).map_err(|error| Error::from_sql(error, Phase::Query))
+    let row = session.query_one("SELECT to_regclass('walpost.checkpoint') IS NOT NULL", &[]).await?;
+    row.try_get(0).map_err(|error| Error::from_sql(error, Phase::Query))
 }
 
 /// How long the slot may take to be made: the server waits for every transaction that is running.
@@ -217,7 +216,7 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
     let slot = inspect::slot_state(session, &settings.slot).await?;
     let slot =
         slot.ok_or_else(|| Error::Unexpected { what: "the slot that was just made", value: "absent".to_owned() })?;
-    Ok(Applied { slot, slot_is_new: slot_step.is_some(), unpublished })
+    Ok(Applied { slot, unpublished })
 }
 
 async fn create_slot(session: &mut Session, step: &Step) -> Result<(), Error> {
@@ -227,10 +226,4 @@ async fn create_slot(session: &mut Session, step: &Step) -> Result<(), Error> {
     transaction.batch_execute(&timeout).await.map_err(refused)?;
     transaction.batch_execute(&step.sql).await.map_err(refused)?;
     transaction.commit().await.map_err(refused)
-}
-
-/// Whether a checkpoint may be written for the slot that [`apply`] left: only where there is none yet.
-#[must_use]
-pub fn needs_first_checkpoint(checkpoint: Option<&Checkpoint>) -> bool {
-    checkpoint.is_none()
 }

@@ -1,20 +1,28 @@
 //! The ordinary session: an SQL connection with a statement timeout, and a watcher that tells when and why it ended.
 //!
 //! The watcher is what keeps a shutdown of PostgreSQL from waiting for walpost: the server ends ordinary sessions first and
-//! its walsenders last, so SQLSTATE 57P01–57P03 here means that the stream has to be closed at once.
+//! its walsenders last, so whoever streams closes the stream as soon as this session has ended, whatever the reason.
+//!
+//! Every statement has two deadlines: the server's own `statement_timeout`, and ours a little later, for a server that is
+//! frozen or cut off keeps no promise of its own.
 //!
 //! A session does not reconnect; whoever owns it opens another.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::{ConnectionSettings, Endpoint, Host, TlsMode};
-use crate::error::{Class, Error, Phase};
+use crate::error::{Error, Phase};
 use crate::tls;
+
+/// How long an answer may be on its way, beyond what the statement may take.
+const ON_ITS_WAY: Duration = Duration::from_secs(5);
 
 /// An open SQL session.
 pub struct Session {
@@ -96,28 +104,40 @@ impl Session {
     }
 
     async fn is_in_recovery(&self) -> Result<bool, Error> {
-        let row = self.client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| Error::from_sql(error, Phase::Query))
+        let row = self.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await?;
+        row.try_get(0).map_err(|error| Error::from_sql(error, Phase::Query))
     }
 
     /// Runs statements that return nothing of interest.
     ///
     /// # Errors
-    /// The server refused one; those behind it did not run.
+    /// The server refused one, and those behind it did not run; or it did not answer.
     pub async fn execute_batch(&self, statements: &str) -> Result<(), Error> {
-        self.client.batch_execute(statements).await.map_err(|error| Error::from_sql(error, Phase::Query))
+        self.in_time(self.client.batch_execute(statements)).await
+    }
+
+    /// Runs a statement and answers all of its rows.
+    pub(crate) async fn query(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        self.in_time(self.client.query(statement, parameters)).await
+    }
+
+    /// Runs a statement that has one row.
+    pub(crate) async fn query_one(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, Error> {
+        self.in_time(self.client.query_one(statement, parameters)).await
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+        let after = self.statement_timeout.saturating_add(ON_ITS_WAY);
+        match tokio::time::timeout(after, answer).await {
+            Ok(answer) => answer.map_err(|error| Error::from_sql(error, Phase::Query)),
+            Err(_) => Err(Error::Deadline { phase: Phase::Query, after }),
+        }
     }
 
     /// The server that was taken: the replication session has to go to the same one.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
-    }
-
-    /// The statement timeout that was asked for.
-    #[must_use]
-    pub fn statement_timeout(&self) -> Duration {
-        self.statement_timeout
     }
 
     /// Whether the session has ended.
@@ -132,10 +152,7 @@ impl Session {
         Watcher(self.ended.clone())
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
+    /// For transactions, which have no deadline but the server's.
     pub(crate) fn client_mut(&mut self) -> &mut Client {
         &mut self.client
     }
@@ -149,12 +166,6 @@ impl Watcher {
             // The connection's task is gone without a word: the runtime is going down.
             Err(_) => Arc::new(Error::Ended),
         }
-    }
-
-    /// Waits until the session has ended and says whether the server is shutting down: if so, the stream has to be closed
-    /// at once, or the shutdown waits for it.
-    pub async fn ended_by_shutdown(&mut self) -> bool {
-        self.ended().await.class() == Class::ShuttingDown
     }
 }
 
@@ -199,4 +210,41 @@ fn config(settings: &ConnectionSettings, endpoint: &Endpoint, statement_timeout:
         config.tcp_user_timeout(timeout);
     }
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A server that lets everybody in, answers the first statement and freezes.
+    async fn freeze_after_the_first_statement(mut client: TcpStream) -> std::io::Result<()> {
+        const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+        const DONE: &[u8] = b"C\0\0\0\x0DSELECT 0\0Z\0\0\0\x05I";
+        let mut ignored = [0; 1024];
+        for answer in [WELCOME, DONE] {
+            let _ = client.read(&mut ignored).await?;
+            client.write_all(answer).await?;
+        }
+        while client.read(&mut ignored).await? > 0 {}
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_server_that_freezes_under_a_statement_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port());
+        let settings = ConnectionSettings::new(endpoint.clone(), "u", "d")
+            .with_tls(crate::connection::TlsSettings { mode: TlsMode::Disable, ..Default::default() });
+        tokio::spawn(async move {
+            let (client, _) = listener.accept().await?;
+            freeze_after_the_first_statement(client).await
+        });
+        let session = Session::connect_to(&settings, &endpoint, Duration::from_millis(1)).await.unwrap();
+        let error = session.query("SELECT 1", &[]).await.expect_err("nobody answered");
+        assert!(matches!(error, Error::Deadline { phase: Phase::Query, .. }), "{error}");
+        assert_eq!(error.class(), crate::error::Class::Transient);
+    }
 }

@@ -9,7 +9,7 @@
 //! | its idle wake-up keeps the server from ever speaking on a quiet stream, so a dead one looks alike | the wake-up is set to an hour; the server pings every half `wal_sender_timeout` |
 //! | no deadline on connecting, TLS, authentication and the start | one deadline over all of it |
 //! | `stop` sends no last status | [`Stream::finish_within`] waits until the slot shows the last confirmation |
-//! | a peer that dies within a message hangs its task | [`Stream::close_now`], and dropping a stream, abort it |
+//! | a peer that dies within a message hangs its task | dropping a stream aborts it |
 //! | takes Begin, Commit and logical messages apart | they are put together again, so that the session sees one form |
 //! | keeps up to 8192 events whatever they weigh | 64, so that at most 64 rows wait here besides those that the session has counted |
 //! | reads as soon as there is a byte, and the server sends each row by itself | while rows pour in, they [gather](pace) for a moment |
@@ -51,7 +51,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a confirmation may wait for the one before it. The session has them a second apart anyway; this one is what the
 /// last of them waits for when a stream ends.
-const DEFAULT_STATUS_INTERVAL: Duration = Duration::from_millis(100);
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// How many events may wait in the library.
 const BUFFERED_EVENTS: usize = 64;
 
@@ -63,7 +63,6 @@ pub struct StreamSettings {
     start: Lsn,
     acknowledged: Lsn,
     wal_sender_timeout: Duration,
-    status_interval: Duration,
 }
 
 impl StreamSettings {
@@ -75,14 +74,7 @@ impl StreamSettings {
     /// `acknowledged` is the checkpoint that is durable, or the slot's own confirmed position: never beyond either.
     #[must_use]
     pub fn new(slot: SlotName, publications: Vec<String>, start: Lsn, acknowledged: Lsn) -> Self {
-        Self {
-            slot,
-            publications,
-            start,
-            acknowledged,
-            wal_sender_timeout: Self::DEFAULT_WAL_SENDER_TIMEOUT,
-            status_interval: DEFAULT_STATUS_INTERVAL,
-        }
+        Self { slot, publications, start, acknowledged, wal_sender_timeout: Self::DEFAULT_WAL_SENDER_TIMEOUT }
     }
 
     /// Sets `wal_sender_timeout` for this session. The session's own deadline on silence has to be longer than half of it.
@@ -92,24 +84,11 @@ impl StreamSettings {
         self
     }
 
-    /// Sets how often the server is told where we are, while there is something to tell or rows to wait for.
-    #[must_use]
-    pub fn with_status_interval(mut self, interval: Duration) -> Self {
-        self.status_interval = interval;
-        self
-    }
-
-    /// What the server was told for this session to wait for signs of life.
-    #[must_use]
-    pub fn wal_sender_timeout(&self) -> Duration {
-        self.wal_sender_timeout
-    }
-
     fn config(&self, connection: &ConnectionSettings, endpoint: &Endpoint) -> Result<ReplicationConfig, Error> {
         let mut config = replication::config(connection, endpoint, self.wal_sender_timeout)?
             .with_start_lsn(WireLsn(self.start.get()))
             .with_ack_lsn(WireLsn(self.acknowledged.get()))
-            .with_status_interval(self.status_interval)
+            .with_status_interval(STATUS_INTERVAL)
             .with_wakeup_interval(Duration::from_secs(3600))
             .with_buffer_size(BUFFERED_EVENTS);
         config.slot = self.slot.to_string();
@@ -173,12 +152,6 @@ impl Stream {
         })
     }
 
-    /// What the server was last told to be settled, as far as the status has been written to the socket.
-    #[must_use]
-    pub fn confirmed_on_the_wire(&self) -> Lsn {
-        Lsn::new(self.metrics.last_applied_lsn().as_u64())
-    }
-
     /// Ends the stream in good order: waits until the server has taken the last confirmation, then says goodbye.
     ///
     /// That the status has been written is not enough: a walsender that is blocked on sending meets our closed socket before it
@@ -204,11 +177,6 @@ impl Stream {
         let outcome = tokio::time::timeout(timeout, orderly).await;
         self.client.abort();
         outcome.unwrap_or(Err(Error::Deadline { phase: Phase::Streaming, after: timeout }))
-    }
-
-    /// Cuts the connection at once. Nothing more is said to the server.
-    pub fn close_now(mut self) {
-        self.client.abort();
     }
 
     /// Takes an event that is there already.

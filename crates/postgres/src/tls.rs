@@ -16,12 +16,6 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 use crate::connection::{TlsMode, TlsSettings};
 use crate::error::Error;
 
-/// Makes ring the process's provider of cryptography. Called once by `main`; later calls change nothing.
-pub fn install_crypto_provider() {
-    // The only failure is that a provider is installed already.
-    drop(ring::default_provider().install_default());
-}
-
 /// A name in the server's certificate, once one was seen that is not the host's.
 pub(crate) type SeenName = Arc<OnceLock<String>>;
 

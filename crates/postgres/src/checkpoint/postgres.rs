@@ -1,7 +1,7 @@
 //! A row of the source database, written by a session of its own that never blocks the stream.
 //!
 //! The session has a statement timeout, commits synchronously whatever the role's default is, and is opened again by the
-//! next call when it was lost. Every write is one statement whose WHERE holds the rules, so two writers cannot interleave.
+//! next call when it was lost or did not answer. Every write is one statement whose WHERE holds the rules, so two writers cannot interleave.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -87,13 +87,6 @@ impl PostgresStore {
         }
     }
 
-    /// Sets how long a statement may take.
-    #[must_use]
-    pub fn with_statement_timeout(mut self, timeout: Duration) -> Self {
-        self.statement_timeout = timeout;
-        self
-    }
-
     pub(super) fn place(&self) -> String {
         format!("relay \"{}\" of table walpost.checkpoint in database {}", self.relay, self.connection.database())
     }
@@ -144,18 +137,14 @@ impl PostgresStore {
         for attempt in 1..=2 {
             let was_open = self.session.is_some();
             let answer = match self.session().await {
-                Ok(session) => session
-                    .client()
-                    .query(statement, parameters)
-                    .await
-                    .map_err(|error| SqlError::from_sql(error, Phase::Query)),
+                Ok(session) => session.query(statement, parameters).await,
                 Err(error) => Err(error),
             };
             match answer {
                 Ok(rows) => return Ok(rows),
                 Err(source) => {
                     let is_dead = self.session.as_ref().is_none_or(Session::is_closed)
-                        || matches!(source, SqlError::Connection { .. });
+                        || matches!(source, SqlError::Connection { .. } | SqlError::Deadline { .. });
                     if is_dead {
                         self.session = None;
                     }

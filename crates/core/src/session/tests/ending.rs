@@ -2,6 +2,8 @@
 
 use super::*;
 
+const NOW: Moment = Moment::since_origin(Duration::from_secs(100));
+
 #[test]
 fn a_stop_finishes_the_open_transaction_its_checkpoint_and_its_confirmation() {
     let mut desk = Desk::new();
@@ -194,6 +196,42 @@ fn a_session_that_is_to_stop_at_a_position_stops_there() {
     desk.asked();
     desk.deliver(0).asked();
     assert_eq!(desk.checkpoint_succeeds().end().position, Lsn::new(0x2030));
+}
+
+#[test]
+fn a_session_that_starts_where_it_is_to_stop_takes_nothing() {
+    let mut desk = Desk { session: Session::new(stopping_at(START), outboxes(), start(), NOW), now: NOW };
+    assert!(!desk.session.wants_frames());
+    assert_eq!(desk.end().position, Lsn::new(START));
+    let beyond = Session::new(stopping_at(START + 1), outboxes(), start(), NOW);
+    assert!(beyond.wants_frames());
+    // Part of a transaction from before the stop was published by the last connection.
+    let first_owed = Some(Identity { timeline: Timeline(1), commit_lsn: Lsn::new(START), ordinal: 1 });
+    let within = Session::new(stopping_at(START), outboxes(), Start { first_owed, ..start() }, NOW);
+    assert!(within.wants_frames());
+}
+
+fn stopping_at(position: u64) -> Settings {
+    Settings { stop_at: Some(Lsn::new(position)), ..Settings::default() }
+}
+
+#[test]
+fn an_end_tells_what_a_new_process_would_publish_again() {
+    let mut desk = Desk::new();
+    desk.transaction(0x2000, 2).asked();
+    desk.deliver(0).deliver(1).keepalive(0x2040, false).lose_source();
+    assert_eq!(desk.next_asked(), Some(Asked::Checkpoint(0x2040)));
+    let end = desk.end();
+    assert_eq!((end.unsettled, end.unsaved, end.is_within_transaction()), (0, 2, false), "the store has not answered");
+
+    let mut desk = Desk::new();
+    desk.keepalive(0x2000, false).begin(0x2000).rows(2).asked();
+    let end = desk.deliver(0).deliver(1).lose_source().end();
+    assert_eq!((end.unsettled, end.unsaved, end.is_within_transaction()), (0, 0, true));
+
+    let mut desk = Desk::new();
+    let end = desk.keepalive(0x2000, false).lose_source().end();
+    assert_eq!((end.unsettled, end.unsaved, end.is_within_transaction()), (0, 0, false), "others' log is no event");
 }
 
 #[test]

@@ -1,0 +1,389 @@
+//! The driver between edges that do as they are told.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+use walpost_core::failure::Class;
+use walpost_core::frame::XLogData;
+use walpost_core::lsn::Lsn;
+use walpost_core::outbox::{Outbox, TableName};
+use walpost_core::pgoutput::{self, Begin, Column, Commit, Insert, Message, Relation, Tuple};
+use walpost_core::port::Ticket;
+use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
+use walpost_core::record::Record;
+use walpost_core::router::{Options, Router};
+use walpost_core::session::{Settings, Start};
+use walpost_core::time::Timestamp;
+
+use super::*;
+
+const START: u64 = 0x1000;
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// What the edges saw.
+#[derive(Debug, Default)]
+struct Seen {
+    confirmed: RefCell<Vec<u64>>,
+    published: RefCell<Vec<u64>>,
+    resets: Cell<u32>,
+    taken: Cell<usize>,
+    is_closed: Cell<bool>,
+    is_finished: Cell<bool>,
+}
+
+/// A stream that has so many frames, and then nothing more or its end.
+struct Stream {
+    seen: Rc<Seen>,
+    frames: VecDeque<Frame>,
+    ends: bool,
+    /// More frames, once a reset is under way.
+    during_reset: VecDeque<Frame>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the stream has run dry")]
+struct Dry;
+
+impl Source for Stream {
+    type Error = Dry;
+
+    async fn next_frames(&mut self, into: &mut Vec<Frame>) -> Result<(), Dry> {
+        loop {
+            let is_resetting = self.seen.resets.get() > 0;
+            let next =
+                self.frames.pop_front().or_else(|| is_resetting.then(|| self.during_reset.pop_front()).flatten());
+            match next {
+                Some(frame) => {
+                    self.seen.taken.set(self.seen.taken.get() + 1);
+                    into.push(frame);
+                    return Ok(());
+                }
+                None if self.ends => return Err(Dry),
+                None => pending().await,
+            }
+        }
+    }
+
+    fn confirm(&mut self, status: StatusUpdate) -> Result<(), Dry> {
+        self.seen.confirmed.borrow_mut().push(status.confirmed.get());
+        Ok(())
+    }
+
+    async fn finish(self) {
+        self.seen.is_finished.set(true);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.seen.is_closed.set(true);
+    }
+}
+
+/// A broker that gives one outcome to all, and whose reset ends or does not.
+struct Broker {
+    seen: Rc<Seen>,
+    outcome: Result<(), Failure>,
+    reports: Vec<Delivery>,
+    reset_ends: bool,
+    verdict: Option<Failure>,
+}
+
+impl Sink for Broker {
+    fn publish(&mut self, ticket: Ticket, _: &Record) -> Result<(), Refusal> {
+        self.seen.published.borrow_mut().push(ticket.0);
+        self.reports.push(Delivery { ticket, outcome: self.outcome.clone() });
+        Ok(())
+    }
+
+    async fn next_deliveries(&mut self, into: &mut Vec<Delivery>) {
+        if self.reports.is_empty() && self.verdict.is_none() {
+            pending::<()>().await;
+        }
+        into.append(&mut self.reports);
+    }
+
+    fn verdict(&self) -> Option<Failure> {
+        self.verdict.clone()
+    }
+
+    async fn reset(&mut self) -> Result<(), Failure> {
+        self.seen.resets.set(self.seen.resets.get() + 1);
+        if !self.reset_ends {
+            pending::<()>().await;
+        }
+        self.outcome = Ok(());
+        Ok(())
+    }
+}
+
+/// A store that takes everything, or says why not.
+struct Store(Result<(), StoreError>);
+
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum StoreError {
+    #[error("another has it")]
+    Fenced,
+}
+
+impl Checkpoints for Store {
+    type Error = StoreError;
+
+    async fn load(&mut self) -> Result<Option<Checkpoint>, StoreError> {
+        Ok(None)
+    }
+
+    async fn claim(&mut self, _: &Checkpoint) -> Result<Epoch, StoreError> {
+        Ok(Epoch(1))
+    }
+
+    async fn save(&mut self, _: &Checkpoint) -> Result<(), StoreError> {
+        self.0
+    }
+}
+
+/// A relay's surroundings, as a test wants them.
+struct Stage {
+    seen: Rc<Seen>,
+    stream: Stream,
+    broker: Broker,
+    settings: Settings,
+}
+
+impl Stage {
+    fn new(frames: impl IntoIterator<Item = Frame>) -> Self {
+        let seen = Rc::<Seen>::default();
+        Self {
+            stream: Stream {
+                seen: Rc::clone(&seen),
+                frames: frames.into_iter().collect(),
+                ends: false,
+                during_reset: VecDeque::new(),
+            },
+            broker: Broker {
+                seen: Rc::clone(&seen),
+                outcome: Ok(()),
+                reports: Vec::new(),
+                reset_ends: true,
+                verdict: None,
+            },
+            settings: Settings {
+                drain_timeout: DRAIN,
+                retry_initial: Duration::from_millis(1),
+                retry_ceiling: Duration::from_millis(1),
+                ..Settings::default()
+            },
+            seen,
+        }
+    }
+
+    fn failing(mut self, class: Class) -> Self {
+        self.broker.outcome = Err(Failure::new(class, "it failed"));
+        self
+    }
+
+    fn with_a_reset_that_never_ends(mut self) -> Self {
+        self.broker.reset_ends = false;
+        self
+    }
+
+    /// Runs a session to its end, which must come soon.
+    async fn play(
+        self,
+        checkpointer: impl FnOnce() -> Checkpointer,
+        stop: impl Future<Output = ()>,
+        server_gone: impl Future<Output = ()>,
+    ) -> Driven<Dry> {
+        let Self { stream, mut broker, settings, .. } = self;
+        let clock = Clock::start();
+        let mut session = Session::new(settings, outboxes(), start(), clock.now());
+        let run = async {
+            let signals = Signals { stop, server_gone };
+            drive(&mut session, stream, &mut broker, checkpointer(), signals, clock).await
+        };
+        let limit = tokio::time::timeout(Duration::from_secs(20), LocalSet::new().run_until(run)).await;
+        limit.expect("the session ends")
+    }
+}
+
+fn start() -> Start {
+    Start {
+        position: Lsn::new(START),
+        checkpointed: Lsn::new(START),
+        timeline: Timeline(1),
+        commit_time: None,
+        first_owed: None,
+        first_ticket: Ticket(0),
+        seed: 1,
+    }
+}
+
+fn outboxes() -> walpost_core::outbox::Outboxes {
+    let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
+    Arc::from([Outbox { table, router: Router::new(Options::default()).unwrap() }])
+}
+
+fn pattern() -> Checkpoint {
+    Checkpoint {
+        relay: "relay".to_owned(),
+        system: SystemIdentifier(1),
+        timeline: Timeline(1),
+        database: "app".to_owned(),
+        slot: "slot".to_owned(),
+        position: Lsn::new(START),
+        commit_time: None,
+        epoch: Epoch(1),
+    }
+}
+
+fn sound_store() -> Checkpointer {
+    Checkpointer::start(Store(Ok(())), pattern(), |_| true)
+}
+
+fn frame(message: &Message<'_>) -> Frame {
+    let mut data = BytesMut::new();
+    message.encode(&mut data);
+    let (wal, server_time) = (Lsn::new(0), Timestamp::default());
+    Frame::XLogData(XLogData { wal_start: wal, wal_end: wal, server_time, data: data.freeze() })
+}
+
+fn relation() -> Frame {
+    let column = |name, type_id| Column { flags: 0, name, type_id, type_modifier: -1 };
+    let columns = ["id", "aggregatetype", "aggregateid", "type", "payload"].map(|name| column(name, 25));
+    let (namespace, name) = ("public", "outbox");
+    let columns = columns.into_iter().collect();
+    frame(&Message::Relation(Relation { id: 1, namespace, name, replica_identity: b'd', columns }))
+}
+
+/// A transaction of one row.
+fn transaction(commit_lsn: u64) -> [Frame; 3] {
+    let (final_lsn, commit_time) = (Lsn::new(commit_lsn), Timestamp::default());
+    let cells = [b"1".as_slice(), b"order", b"7", b"Created", b"{}"].map(pgoutput::Cell::Text).into_iter().collect();
+    let commit = Commit { flags: 0, commit_lsn: final_lsn, end_lsn: Lsn::new(commit_lsn + 0x30), commit_time };
+    [
+        frame(&Message::Begin(Begin { final_lsn, commit_time, xid: 1 })),
+        frame(&Message::Insert(Insert { relation: 1, new: Tuple { cells } })),
+        frame(&Message::Commit(commit)),
+    ]
+}
+
+fn one_event() -> Vec<Frame> {
+    std::iter::once(relation()).chain(transaction(0x2000)).collect()
+}
+
+/// Completes once the condition holds.
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stop_delivers_checkpoints_confirms_and_closes_the_stream_in_good_order() {
+    let stage = Stage::new(one_event());
+    let seen = Rc::clone(&stage.seen);
+    let published = Rc::clone(&stage.seen);
+    let driven = stage.play(sound_store, until(move || !published.published.borrow().is_empty()), pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+    assert_eq!((seen.confirmed.borrow().last(), seen.is_finished.get()), (Some(&0x2030), true));
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_gives_its_cause_and_is_not_finished() {
+    let mut stage = Stage::new(one_event());
+    stage.stream.ends = true;
+    let seen = Rc::clone(&stage.seen);
+    let driven = stage.play(sound_store, pending(), pending()).await;
+    assert!(matches!((driven.end.cause, driven.source_error), (Cause::SourceLost, Some(Dry))));
+    assert!(seen.is_closed.get() && !seen.is_finished.get());
+}
+
+#[tokio::test]
+async fn a_server_that_shuts_down_is_let_go_while_the_sink_is_being_reset() {
+    let stage = Stage::new(one_event()).failing(Class::Sink).with_a_reset_that_never_ends();
+    let seen = Rc::clone(&stage.seen);
+    let (resetting, closed) = (Rc::clone(&seen), Rc::clone(&seen));
+    let (tell, told) = oneshot::channel();
+    // The stop comes only once the stream is closed, so the stream was closed while the reset went on.
+    let stop = async {
+        until(move || closed.is_closed.get()).await;
+        tell.send(()).unwrap();
+    };
+    let driven = stage.play(sound_store, stop, until(move || resetting.resets.get() > 0)).await;
+    told.await.unwrap();
+    assert_eq!((driven.end.unsettled, driven.end.needs_reset), (1, true));
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_a_reset_no_longer_than_for_anything_else() {
+    let stage = Stage::new(one_event()).failing(Class::Sink).with_a_reset_that_never_ends();
+    let resetting = Rc::clone(&stage.seen);
+    let driven = stage.play(sound_store, until(move || resetting.resets.get() > 0), pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled, driven.end.needs_reset), (Cause::Stopped, 1, true));
+}
+
+#[tokio::test]
+async fn the_stream_is_read_while_the_sink_is_being_reset() {
+    let mut stage = Stage::new(one_event()).failing(Class::Sink).with_a_reset_that_never_ends();
+    stage.stream.during_reset = transaction(0x3000).into();
+    let taken = Rc::clone(&stage.seen);
+    let driven = stage.play(sound_store, until(move || taken.taken.get() == 7), pending()).await;
+    assert_eq!((driven.end.unsettled, driven.end.position), (2, Lsn::new(START)));
+}
+
+#[tokio::test]
+async fn what_failed_goes_again_after_the_reset() {
+    let stage = Stage::new(one_event()).failing(Class::Sink);
+    let seen = Rc::clone(&stage.seen);
+    let confirmed = Rc::clone(&stage.seen);
+    let has_arrived = move || confirmed.confirmed.borrow().contains(&0x2030);
+    let driven = stage.play(sound_store, until(has_arrived), pending()).await;
+    assert_eq!((driven.end.unsettled, seen.resets.get()), (0, 1));
+    assert_eq!(*seen.published.borrow(), [0, 0]);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_another_relay_has_claimed_ends_the_connection() {
+    let stage = Stage::new(one_event());
+    let seen = Rc::clone(&stage.seen);
+    let store = || Checkpointer::start(Store(Err(StoreError::Fenced)), pattern(), |_| true);
+    let driven = stage.play(store, pending(), pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::SourceLost, 0));
+    assert!(seen.confirmed.borrow().iter().all(|confirmed| *confirmed == START));
+}
+
+#[tokio::test]
+async fn a_writer_of_checkpoints_that_died_ends_the_connection() {
+    // Either before it took the order, or with it in its hands.
+    for takes_the_order in [false, true] {
+        let stage = Stage::new(one_event());
+        let dead = || {
+            let (orders, mut incoming) = mpsc::channel(1);
+            let (outgoing, answers) = mpsc::channel(1);
+            if takes_the_order {
+                tokio::task::spawn_local(async move {
+                    incoming.recv().await;
+                    drop(outgoing);
+                });
+            }
+            Checkpointer { orders, answers, pattern: pattern(), is_gone: false }
+        };
+        let driven = stage.play(dead, pending(), pending()).await;
+        assert_eq!(driven.end.cause, Cause::SourceLost, "{takes_the_order}");
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_will_take_nothing_ends_the_session_before_a_record_was_tried() {
+    let mut stage = Stage::new([relation()]);
+    stage.broker.verdict = Some(Failure::new(Class::Configuration, "a wrong password"));
+    let driven = stage.play(sound_store, pending(), pending()).await;
+    assert_eq!(driven.end.cause, Cause::Stopped);
+    assert_eq!(driven.sink_verdict.map(|verdict| verdict.reason).as_deref(), Some("a wrong password"));
+}

@@ -1,0 +1,170 @@
+//! What is remembered and what is decided, without a server.
+
+use walpost_core::outbox::TableName;
+use walpost_core::poison::RowFault;
+use walpost_postgres::SlotName;
+use walpost_postgres::checkpoint::{FileStore, SlotStore};
+use walpost_postgres::error::{Phase, ServerError};
+use walpost_postgres::preflight::Severity;
+use walpost_postgres::{ConnectionSettings, Endpoint};
+
+use super::*;
+
+const NOTHING_LEFT: Rest = Rest { unsettled: 0, unsaved: 0, is_cut: false };
+const IDENTITY: Identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x10), ordinal: 3 };
+
+fn refused(sqlstate: &str) -> PostgresError {
+    let message = "no".to_owned();
+    let error = ServerError { sqlstate: Some(sqlstate.to_owned()), message, detail: None, hint: None };
+    PostgresError::Server { phase: Phase::Streaming, error }
+}
+
+fn ended(cause: Cause) -> Trouble {
+    Trouble::Session { cause, rest: NOTHING_LEFT, source_error: None }
+}
+
+fn lost(error: PostgresError) -> Trouble {
+    Trouble::Session { cause: Cause::SourceLost, rest: NOTHING_LEFT, source_error: Some(error) }
+}
+
+fn undelivered(class: DeliveryClass) -> Trouble {
+    ended(Cause::Undeliverable(IDENTITY, Failure::new(class, "too large")))
+}
+
+fn bad_row() -> SessionError {
+    let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
+    SessionError::Row { table, identity: IDENTITY, fault: RowFault::new("it is bad") }
+}
+
+/// The code, `again` or `stand by`, and what is said.
+fn decided(trouble: Trouble) -> (String, String) {
+    match decide(trouble, Exit::SinkRefused) {
+        Decision::Again(reason) => ("again".to_owned(), reason),
+        Decision::StandBy(reason) => ("stand by".to_owned(), reason),
+        Decision::End(Ok(exit)) => (exit.code().to_string(), String::new()),
+        Decision::End(Err(Ended { exit, cause })) => (exit.code().to_string(), format!("{cause:#}")),
+    }
+}
+
+#[test]
+fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() {
+    let slot = || "orders".to_owned();
+    let finding = Finding {
+        severity: Severity::Error,
+        subject: "outbox".to_owned(),
+        sentence: "unpublished".to_owned(),
+        remedy: "run: walpost init".to_owned(),
+    };
+    let cases = [
+        ("told to stop before", Trouble::StoppedBefore(NOTHING_LEFT), "0", ""),
+        ("told to stop", ended(Cause::Stopped), "0", ""),
+        ("moved", Trouble::Moved, "again", "moved"),
+        ("busy", Trouble::Start(StartState::SlotBusy { slot: slot(), pid: Some(7) }), "stand by", "process 7"),
+        ("fresh", Trouble::Start(StartState::Fresh { slot: slot() }), "20", "walpost init"),
+        ("a standby at the start", Trouble::Start(StartState::InRecovery), "35", "standby"),
+        ("a standby in a failover", Trouble::NoPrimary(StartState::InRecovery), "again", "standby"),
+        ("unpublished", Trouble::Unpublished(finding), "4", "walpost init"),
+        ("starting up", Trouble::Postgres(refused("57P03")), "again", "57P03"),
+        ("cut", lost(PostgresError::Ended), "again", "ended"),
+        ("no such right", Trouble::Postgres(refused("42501")), "4", "walpost check"),
+        ("unheard of", lost(refused("XX000")), "again", "XX000"),
+        ("held", Trouble::Checkpoint(checkpoint::Error::Locked { path: "c".into() }), "stand by", "in use"),
+        ("damaged", Trouble::Checkpoint(checkpoint::Error::NewerFormat { found: 9 }), "4", "format 9"),
+        ("given up", ended(Cause::SourceLost), "again", "given up"),
+        ("silent", ended(Cause::Silent), "again", "wal_sender_timeout"),
+        ("unreadable", ended(Cause::Broken(SessionError::NotReady)), "again", "had not asked"),
+        ("a bad row", ended(Cause::Broken(bad_row())), "7", "it is bad"),
+        ("a row for no broker", undelivered(DeliveryClass::Row), "7", "commit 0/10, row 3"),
+        ("a wrong password", undelivered(DeliveryClass::Configuration), "6", "too large"),
+        ("no broker", Trouble::Sink(Failure::new(DeliveryClass::Configuration, "no entry")), "6", "no entry"),
+    ];
+    for (what, trouble, decision, words) in cases {
+        let (decided, said) = decided(trouble);
+        assert_eq!(decided, decision, "{what}: {said}");
+        assert!(said.contains(words), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_stop_is_clean_only_when_the_next_start_publishes_nothing_again() {
+    let rests = [
+        Rest { unsettled: 3, ..NOTHING_LEFT },
+        Rest { unsaved: 2, ..NOTHING_LEFT },
+        Rest { is_cut: true, ..NOTHING_LEFT },
+    ];
+    for rest in rests {
+        for trouble in
+            [Trouble::StoppedBefore(rest), Trouble::Session { cause: Cause::Stopped, rest, source_error: None }]
+        {
+            let (code, said) = decided(trouble);
+            assert_eq!(code, "9", "{rest:?}");
+            assert!(said.contains(&rest.to_string()) && said.contains("publishes again"), "{said}");
+        }
+    }
+}
+
+const SERVER: SystemIdentifier = SystemIdentifier(7);
+
+fn memory() -> Memory {
+    Memory {
+        system: SERVER,
+        timeline: Timeline(1),
+        epoch: Epoch(5),
+        position: Lsn::new(0x200),
+        commit_time: None,
+        first_owed: None,
+        rest: NOTHING_LEFT,
+    }
+}
+
+fn server(system: SystemIdentifier) -> ServerState {
+    ServerState {
+        system,
+        timeline: Timeline(1),
+        history: Some(Vec::new()),
+        flushed: Lsn::new(0x1000),
+        in_recovery: false,
+        database: "app".to_owned(),
+    }
+}
+
+fn stored(position: u64, epoch: u64) -> Checkpoint {
+    Checkpoint {
+        relay: "r".to_owned(),
+        system: SERVER,
+        timeline: Timeline(1),
+        database: "app".to_owned(),
+        slot: "s".to_owned(),
+        position: Lsn::new(position),
+        commit_time: Some(Timestamp::default()),
+        epoch: Epoch(epoch),
+    }
+}
+
+#[test]
+fn memory_counts_only_for_the_same_server_and_a_store_that_nobody_has_touched() {
+    let file = Store::file(FileStore::new("unused"));
+    let connection = ConnectionSettings::new(Endpoint::new("h", 1), "u", "d");
+    let slot = Store::slot(SlotStore::new(connection, "r", SlotName::new("s").unwrap()));
+    let cases = [
+        ("as we left it", Some(stored(0x100, 5)), SERVER, &file, true),
+        ("claimed by another, or replaced by an operator", Some(stored(0x100, 6)), SERVER, &file, false),
+        ("forgotten", None, SERVER, &file, false),
+        ("another server", Some(stored(0x100, 5)), SystemIdentifier(8), &file, false),
+        ("a slot knows no epoch", Some(stored(0x100, 0)), SERVER, &slot, true),
+        ("no slot", None, SERVER, &slot, false),
+    ];
+    for (what, stored, system, store, expected) in cases {
+        assert_eq!(memory().is_of(stored.as_ref(), &server(system), store), expected, "{what}");
+    }
+}
+
+#[test]
+fn memory_goes_on_where_the_store_is_behind_and_never_back() {
+    let ahead = memory().ahead_of(&stored(0x100, 5));
+    assert_eq!(
+        (ahead.position, ahead.epoch, ahead.commit_time),
+        (Lsn::new(0x200), Epoch(5), Some(Timestamp::default()))
+    );
+    assert_eq!(memory().ahead_of(&stored(0x300, 5)), stored(0x300, 5));
+}
