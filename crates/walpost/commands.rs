@@ -18,6 +18,7 @@ pub use checkpoint::{Checkpoint, checkpoint};
 pub use init::{Hindrance, Init, create, init};
 pub use run::run;
 
+use walpost_core::failure::chain;
 use walpost_postgres::error::{Class, Error as PostgresError};
 
 use crate::exit::{Ended, Exit};
@@ -41,5 +42,5 @@ fn refused(class: Class, error: &dyn std::error::Error) -> Ended {
         Class::NeedsOperator(remedy) => Some(remedy),
         Class::Transient | Class::ShuttingDown | Class::SlotBusy | Class::Unforeseen => None,
     };
-    Ended::with_sentence(Exit::SourceRefused, journal::with_remedy(&journal::chain(error), remedy))
+    Ended::with_sentence(Exit::SourceRefused, journal::with_remedy(&chain(error), remedy))
 }

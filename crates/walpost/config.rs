@@ -8,7 +8,6 @@
 
 mod finding;
 mod interpolate;
-mod nearest;
 pub mod raw;
 mod reader;
 pub mod reference;

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep_until};
-use walpost_core::failure::Failure;
+use walpost_core::failure::{Failure, chain};
 use walpost_core::frame::{Frame, StatusUpdate};
 use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Source};
 use walpost_core::position::{Checkpoint, Progress};
@@ -75,7 +75,7 @@ impl Checkpointer {
                 let outcome = store
                     .save(&checkpoint)
                     .await
-                    .map_err(|error| StoreFailure { reason: journal::chain(&error), is_final: is_final(&error) });
+                    .map_err(|error| StoreFailure { reason: chain(&error), is_final: is_final(&error) });
                 if outgoing.send(outcome).await.is_err() {
                     break;
                 }

@@ -1,29 +1,15 @@
 //! What the relay writes into its log while it runs: one line an event of operation, never a payload, never a secret.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::sync::Once;
 
 use walpost_core::failure::{Class, Failure};
+use walpost_core::finding::{Finding, Severity};
 use walpost_core::port::Refusal;
 use walpost_core::record::Record;
 use walpost_core::router::InvalidOperation;
 use walpost_core::session::{End, Notice, Session};
 use walpost_core::start::StartState;
 use walpost_core::time::Moment;
-use walpost_postgres::preflight::{Finding, Severity};
-
-/// An error with its causes, from the outermost to the root, in one line.
-#[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let _ = write!(text, ": {inner}");
-        cause = inner.source();
-    }
-    text
-}
 
 /// What is wrong, and what to do about it.
 #[must_use]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use walpost_core::backoff::Backoff;
-use walpost_core::failure::{Class as DeliveryClass, Failure};
+use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
+use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
 use walpost_core::port::{Checkpoints, Sink, Ticket};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
@@ -19,7 +20,7 @@ use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{self, Store};
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
-use walpost_postgres::preflight::{self, Finding};
+use walpost_postgres::preflight;
 use walpost_postgres::sql;
 use walpost_postgres::stream::{Stream, StreamSettings};
 
@@ -307,7 +308,7 @@ impl Supervisor {
         let mut stop = self.stop.clone();
         let mut watcher = sql.watcher();
         let server_gone = async {
-            let reason = journal::chain(&*watcher.ended().await);
+            let reason = chain(&*watcher.ended().await);
             tracing::warn!(
                 reason,
                 "PostgreSQL ended our session; the stream is closed, so that no shutdown waits for us"
@@ -402,23 +403,23 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
         Trouble::Unpublished(finding) => {
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
         }
-        Trouble::Postgres(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
         // Like the slot: another instance has it, or the writer of our own last connection is still at it.
-        Trouble::Checkpoint(error @ checkpoint::Error::Locked { .. }) => Decision::StandBy(journal::chain(&error)),
-        Trouble::Checkpoint(error) => judge(error.class(), &journal::chain(&error)),
+        Trouble::Checkpoint(error @ checkpoint::Error::Locked { .. }) => Decision::StandBy(chain(&error)),
+        Trouble::Checkpoint(error) => judge(error.class(), &chain(&error)),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, rest, source_error } => match cause {
             Cause::Stopped => stopped(rest),
             Cause::SourceLost => match source_error {
-                Some(error) => judge(error.class(), &journal::chain(&error)),
+                Some(error) => judge(error.class(), &chain(&error)),
                 None => Decision::Again("the connection was given up".to_owned()),
             },
             Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
             Cause::Broken(error @ (SessionError::Row { .. } | SessionError::Updated(_))) => {
                 Decision::End(Err(Ended::because(Exit::BadRow, error)))
             }
-            Cause::Broken(error) => Decision::Again(journal::chain(&error)),
+            Cause::Broken(error) => Decision::Again(chain(&error)),
             Cause::Undeliverable(identity, failure) => {
                 Decision::End(Err(undeliverable(identity, &failure, sink_refusal)))
             }

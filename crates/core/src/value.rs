@@ -63,6 +63,33 @@ pub mod oid {
     pub const UUID: u32 = 2950;
     /// `jsonb`
     pub const JSONB: u32 = 3802;
+
+    /// The OID of the type that the catalogue has under this name, if it is one of these.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<u32> {
+        Some(match name {
+            "bool" => BOOL,
+            "bytea" => BYTEA,
+            "char" => CHAR,
+            "name" => NAME,
+            "int8" => INT8,
+            "int2" => INT2,
+            "int4" => INT4,
+            "text" => TEXT,
+            "json" => JSON,
+            "xml" => XML,
+            "cidr" => CIDR,
+            "macaddr" => MACADDR,
+            "inet" => INET,
+            "bpchar" => BPCHAR,
+            "varchar" => VARCHAR,
+            "timestamp" => TIMESTAMP,
+            "timestamptz" => TIMESTAMPTZ,
+            "uuid" => UUID,
+            "jsonb" => JSONB,
+            _ => return None,
+        })
+    }
 }
 
 /// What a column holds, as far as its type's OID tells.
@@ -91,8 +118,8 @@ pub enum Kind {
     Timestamp,
     /// `timestamp with time zone`
     Timestamptz,
-    /// Any other type, by its OID. Those of extensions (citext, hstore, …), domains and enums differ from database to
-    /// database.
+    /// Any other type, by its OID. Those of extensions (citext, hstore, …) and enums differ from database to database, and so do
+    /// those of domains, in whose place the catalog puts the base type where it can be read.
     Other(u32),
 }
 
@@ -118,7 +145,7 @@ impl Kind {
     }
 
     /// Whether its text form is taken for its value: text in any sense, and every type that is not built in (an enum,
-    /// citext, a domain), as Debezium takes enums and citext.
+    /// citext), as Debezium takes enums and citext.
     #[must_use]
     pub const fn is_textual(self) -> bool {
         match self {

@@ -11,6 +11,7 @@ use rdkafka::config::{FromClientConfig, FromClientConfigAndContext};
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{Producer as _, ThreadedProducer};
 use rdkafka::types::{RDKafkaErrorCode as Code, RDKafkaRespErr};
+use walpost_core::finding::{Finding, Severity};
 
 use crate::context::Context;
 use crate::producer::{is_legal_topic, refusal_of_settings};
@@ -24,36 +25,6 @@ const LIMIT_WHEN_DOWN: Duration = Duration::from_secs(3);
 
 /// A retention that an outage of ordinary length may exceed: a day.
 const SHORT_RETENTION_MS: u64 = 86_400_000;
-
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Good to know.
-    Note,
-    /// Records can be lost or misplaced in ways that walpost cannot prevent.
-    Warning,
-    /// Records will not arrive.
-    Error,
-}
-
-/// One thing that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// How much it matters.
-    pub severity: Severity,
-    /// What it is about: a topic as `topic "name"`, or the brokers or settings.
-    pub subject: String,
-    /// What is the case.
-    pub sentence: String,
-    /// What to do about it; empty where nothing is to be done.
-    pub remedy: String,
-}
-
-impl Finding {
-    fn new(severity: Severity, subject: &str, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { severity, subject: subject.to_owned(), sentence: sentence.into(), remedy: remedy.into() }
-    }
-}
 
 /// Looks at the brokers and at each of the topics, in at most about 15 s. `topics` are those that are known beforehand;
 /// there need not be any.

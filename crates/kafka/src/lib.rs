@@ -12,6 +12,6 @@ mod producer;
 mod properties;
 mod settings;
 
-pub use check::{Finding, Severity, check};
+pub use check::check;
 pub use producer::Producer;
 pub use settings::{Limits, SettingFault, Settings};

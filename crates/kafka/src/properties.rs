@@ -225,33 +225,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
 
 /// The known name that is nearest to this one, if any is near enough to be what was meant.
 pub(crate) fn nearest(name: &str) -> Option<&'static str> {
-    let near_enough = (name.chars().count() / 4).max(2);
-    PRODUCER
-        .iter()
-        .map(|known| (distance(name, known), *known))
-        .filter(|(distance, _)| *distance <= near_enough)
-        .min()
-        .map(|(_, known)| known)
-}
-
-/// How many insertions, deletions and substitutions of characters lie between two names.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (b, above) in other.iter().zip(row.iter_mut().skip(1)) {
-            let substituted = diagonal + usize::from(a != *b);
-            diagonal = *above;
-            left = substituted.min(left + 1).min(diagonal + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    walpost_core::nearest::nearest(name, PRODUCER.iter().copied())
 }
 
 #[cfg(test)]
@@ -280,28 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn the_distance_counts_single_edits() {
-        for (one, other, expected) in [
-            ("", "", 0),
-            ("acks", "acks", 0),
-            ("", "acks", 4),
-            ("acks", "", 4),
-            ("ack", "acks", 1),
-            ("kitten", "sitting", 3),
-            ("linger.ms", "linger_ms", 1),
-        ] {
-            assert_eq!(distance(one, other), expected, "{one:?} {other:?}");
-        }
-    }
-
-    #[test]
     fn a_mistyped_name_finds_the_one_that_was_meant() {
         for (typed, meant) in [
             ("bootstrap.server", Some("bootstrap.servers")),
             ("lingerms", Some("linger.ms")),
-            ("sasl.user", None),
+            ("sasl.user", Some("sasl.username")),
             ("compresion.type", Some("compression.type")),
-            ("SASL.PASSWORD", None),
+            ("SASL.PASSWORD", Some("sasl.password")),
             ("frobnicate", None),
             ("", None),
         ] {

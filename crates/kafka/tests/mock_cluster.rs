@@ -21,11 +21,12 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::time::timeout;
 use walpost_core::failure::Class;
+use walpost_core::finding::Severity;
 use walpost_core::lsn::Lsn;
 use walpost_core::port::{Delivery, Refusal, Sink, Ticket};
 use walpost_core::position::{Identity, Timeline};
 use walpost_core::record::{Header, Headers, Record};
-use walpost_kafka::{Limits, Producer, Settings, Severity, check};
+use walpost_kafka::{Limits, Producer, Settings, check};
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use pgwire_replication::PgWireError;
+use walpost_core::failure::chain;
 
 /// What was being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -215,7 +216,7 @@ impl Error {
             };
             return Self::Server { phase, error };
         }
-        let text = causes(&error);
+        let text = chain(&error);
         if error.is_closed() || has_network_cause(&error) {
             Self::Connection { phase, source: Box::new(error) }
         } else if text.contains("TLS") || text.contains("certificate") || is_alert(&text) {
@@ -244,20 +245,6 @@ impl ServerError {
         };
         Self { sqlstate, message, detail: None, hint: None }
     }
-}
-
-/// An error's text and those of its causes.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.ends_with(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 /// Whether an I/O error other than a TLS verdict stands behind it. rustls wraps its verdicts as `InvalidData`.

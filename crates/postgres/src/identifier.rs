@@ -81,17 +81,6 @@ impl fmt::Debug for SlotName {
     }
 }
 
-/// The known name that is nearest to one that is not known, if any is near enough to be what was meant.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 1 + name.chars().count() / 3;
-    known
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,11 +114,5 @@ mod tests {
             let error = SlotName::new(name).expect_err(name);
             assert!(error.to_string().starts_with(&format!("\"{name}\" cannot name a replication slot: ")));
         }
-    }
-
-    #[test]
-    fn the_nearest_name_is_offered_only_when_it_is_near() {
-        assert_eq!(nearest("slmode", ["sslmode", "host"]), Some("sslmode"));
-        assert_eq!(nearest("colour", ["sslmode", "host"]), None);
     }
 }

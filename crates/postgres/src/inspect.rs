@@ -6,13 +6,14 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::PgLsn;
 use walpost_core::lsn::Lsn;
+use walpost_core::nearest::nearest;
 use walpost_core::outbox::TableName;
 use walpost_core::position::{SystemIdentifier, Timeline};
 use walpost_core::start::{ServerState, SlotKind, SlotState};
 
 use crate::connection::ConnectionSettings;
 use crate::error::{Error, Phase};
-use crate::identifier::{SlotName, nearest};
+use crate::identifier::SlotName;
 use crate::replication;
 use crate::sql::Session;
 

@@ -5,68 +5,10 @@
 
 mod tables;
 
-use std::fmt;
+use walpost_core::finding::Finding;
 
 use crate::identifier::{quote_identifier, quote_table};
 use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Worth knowing.
-    Note,
-    /// It runs, and something may go wrong one day.
-    Warning,
-    /// It cannot run, or would lose rows.
-    Error,
-}
-
-/// One thing that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// What it is about, as the configuration or the server names it.
-    pub subject: String,
-    /// What is wrong.
-    pub sentence: String,
-    /// What to do.
-    pub remedy: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
-        write!(f, "{severity}: {}: {}; {}", self.subject, self.sentence, self.remedy)
-    }
-}
-
-impl Finding {
-    fn new(
-        severity: Severity,
-        subject: impl Into<String>,
-        sentence: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self { severity, subject: subject.into(), sentence: sentence.into(), remedy: remedy.into() }
-    }
-
-    fn error(subject: impl Into<String>, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Severity::Error, subject, sentence, remedy)
-    }
-
-    fn warning(subject: impl Into<String>, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Severity::Warning, subject, sentence, remedy)
-    }
-
-    fn note(subject: impl Into<String>, sentence: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Severity::Note, subject, sentence, remedy)
-    }
-}
 
 /// Judges an inspection. The worst come first.
 #[must_use]

@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use walpost_core::failure::chain;
+use walpost_core::finding::{Finding, Severity};
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
 use walpost_postgres::inspect::{self, Inspection};
-use walpost_postgres::preflight::{self, Finding, Severity};
+use walpost_postgres::preflight;
 use walpost_postgres::sql;
 
 use super::Outcome;
@@ -41,7 +43,7 @@ pub async fn check(settings: Settings) -> Outcome {
 pub(super) async fn beside_the_stream(settings: &Settings) {
     match source_findings(settings, false).await {
         Ok(findings) => findings.iter().for_each(journal::finding),
-        Err(error) => tracing::warn!(reason = journal::chain(&error), "the database could not be checked"),
+        Err(error) => tracing::warn!(reason = chain(&error), "the database could not be checked"),
     }
     sink_findings(settings).await.iter().for_each(journal::finding);
 }
@@ -77,7 +79,7 @@ async fn start_finding(
             Ok(stored) => stored,
             Err(error) => {
                 let remedy = error.remedy().unwrap_or("try again");
-                return Ok(Some(error_about("checkpoint.store", journal::chain(&error), remedy)));
+                return Ok(Some(Finding::error("checkpoint.store", chain(&error), remedy)));
             }
         },
     };
@@ -85,16 +87,12 @@ async fn start_finding(
     let state = start::compare(&server, inspection.slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
     // A slot in use is waited for, and it may be the relay's own.
     let is_refused = state.start().is_none() && !matches!(state, StartState::SlotBusy { .. });
-    Ok(is_refused.then(|| error_about("source.slot", state.sentence(), state.remedy().unwrap_or_default())))
+    Ok(is_refused.then(|| Finding::error("source.slot", state.sentence(), state.remedy().unwrap_or_default())))
 }
 
 fn unasked(error: &PostgresError) -> Finding {
     let remedy = error.remedy().unwrap_or("start PostgreSQL, or correct host and port of source.url");
-    error_about("source.url", journal::chain(error), remedy)
-}
-
-fn error_about(subject: &str, sentence: String, remedy: impl Into<String>) -> Finding {
-    Finding { severity: Severity::Error, subject: subject.to_owned(), sentence, remedy: remedy.into() }
+    Finding::error("source.url", chain(error), remedy)
 }
 
 /// What the broker has to say. Of the topics only those are known beforehand that no row chooses.
@@ -107,20 +105,9 @@ async fn sink_findings(settings: &Settings) -> Vec<Finding> {
             let mut topics: Vec<String> = only_topics.map(str::to_owned).collect();
             topics.sort();
             topics.dedup();
-            walpost_kafka::check(kafka, &topics).await.into_iter().map(from_kafka).collect()
+            walpost_kafka::check(kafka, &topics).await
         }
         #[cfg(not(feature = "kafka"))]
         Sink::Kafka(never) => match *never {},
     }
-}
-
-#[cfg(feature = "kafka")]
-fn from_kafka(finding: walpost_kafka::Finding) -> Finding {
-    let walpost_kafka::Finding { severity, subject, sentence, remedy } = finding;
-    let severity = match severity {
-        walpost_kafka::Severity::Note => Severity::Note,
-        walpost_kafka::Severity::Warning => Severity::Warning,
-        walpost_kafka::Severity::Error => Severity::Error,
-    };
-    Finding { severity, subject, sentence, remedy }
 }

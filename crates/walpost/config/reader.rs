@@ -5,10 +5,10 @@ use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use walpost_core::nearest::nearest;
 
 use super::finding::{Findings, Place};
 use super::interpolate::{self, expand};
-use super::nearest::nearest;
 use super::surroundings::Surroundings;
 use super::value::{Value, kind_of};
 

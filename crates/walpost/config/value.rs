@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
+use walpost_core::nearest::nearest;
 
 use super::finding::Place;
-use super::nearest::nearest;
 use super::reader::Reader;
 
 /// A kind of value.

@@ -5,7 +5,6 @@ use walpost_core::poison::RowFault;
 use walpost_postgres::SlotName;
 use walpost_postgres::checkpoint::{FileStore, SlotStore};
 use walpost_postgres::error::{Phase, ServerError};
-use walpost_postgres::preflight::Severity;
 use walpost_postgres::{ConnectionSettings, Endpoint};
 
 use super::*;
@@ -49,12 +48,7 @@ fn decided(trouble: Trouble) -> (String, String) {
 #[test]
 fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() {
     let slot = || "orders".to_owned();
-    let finding = Finding {
-        severity: Severity::Error,
-        subject: "outbox".to_owned(),
-        sentence: "unpublished".to_owned(),
-        remedy: "run: walpost init".to_owned(),
-    };
+    let finding = Finding::error("outbox", "unpublished", "run: walpost init");
     let cases = [
         ("told to stop before", Trouble::StoppedBefore(NOTHING_LEFT), "0", ""),
         ("told to stop", ended(Cause::Stopped), "0", ""),

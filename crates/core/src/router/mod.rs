@@ -14,7 +14,6 @@
 mod binding;
 mod java;
 mod known;
-mod nearest;
 mod options;
 mod placement;
 mod read;

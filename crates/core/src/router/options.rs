@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::known::KNOWN;
-use super::nearest;
 use super::placement::Placement;
+use crate::nearest::nearest;
 
 pub use super::known::KnownOption;
 
@@ -261,7 +261,7 @@ fn unknown(name: &str) -> String {
     if let Some(known) = names().find(|known| name.strip_suffix(known).is_some_and(|prefix| prefix.ends_with('.'))) {
         return format!("write \"{known}\", without the prefix of the connector");
     }
-    match nearest::nearest(name, names()) {
+    match nearest(name, names()) {
         Some(known) => format!("the outbox router has no such option; did you mean \"{known}\"?"),
         None => "the outbox router has no such option".to_owned(),
     }

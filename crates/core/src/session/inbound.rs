@@ -193,7 +193,8 @@ impl Inbound {
                 }
             }
             Ok(Message::Logical(_)) => self.counters.logical_messages += 1,
-            Ok(Message::Type(_) | Message::Origin(_)) => {}
+            Ok(Message::Type(told)) => self.catalog.learn_type(told),
+            Ok(Message::Origin(_)) => {}
             Ok(Message::Unknown(tag)) => self.on_unknown(*tag),
             Err(error) => return Err(SessionError::Unreadable(*error)),
         }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
+use walpost_core::nearest::nearest;
 
 use super::{ConnectionSettings, Endpoint, Keepalive, SettingsError, TlsMode, TlsSettings, passfile};
-use crate::identifier::nearest;
 
 /// libpq's parameters that are honoured, each with its variable.
 const KNOWN: &[(&str, Option<&str>)] = &[

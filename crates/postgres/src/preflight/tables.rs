@@ -1,9 +1,9 @@
 //! Whether each outbox exists, has what its router needs, and is published whole.
 
+use walpost_core::nearest::nearest;
 use walpost_core::outbox::TableName;
 
 use super::{Finding, quote_identifier, quote_table};
-use crate::identifier::nearest;
 use crate::inspect::{InspectedTable, Inspection, OutboxSubject, Publication, PublishedTable, Table};
 
 pub(super) fn tables(inspection: &Inspection, found: &mut Vec<Finding>) {

@@ -1,3 +1,4 @@
+use walpost_core::finding::Severity;
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::position::{SystemIdentifier, Timeline};

@@ -6,10 +6,9 @@ use walpost_kafka::Limits;
 #[cfg(feature = "kafka")]
 pub use walpost_kafka::Settings as KafkaSettings;
 
+use walpost_core::failure::chain;
 use walpost_core::router::{OptionFault, Options, Router};
 use walpost_postgres::ConnectionSettings;
-
-use crate::journal;
 
 /// Without Kafka there are no settings of it.
 #[cfg(not(feature = "kafka"))]
@@ -39,7 +38,7 @@ impl Sentence {
 pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> Judgement<ConnectionSettings> {
     match ConnectionSettings::from_url(url, lookup) {
         Ok(connection) => Ok((connection, Vec::new())),
-        Err(error) => Err(vec![Sentence::about_all(journal::chain(&error))]),
+        Err(error) => Err(vec![Sentence::about_all(chain(&error))]),
     }
 }
 
