@@ -221,6 +221,32 @@ fn a_slow_network_delays_and_loses_nothing() {
 }
 
 #[test]
+fn a_relay_that_is_stopped_while_its_database_is_away_still_writes_its_last_checkpoint() {
+    let (proxy, mut rig) = behind_a_proxy("parted");
+    let path = rig.walpost.folder().join("checkpoint");
+    rig.call(&["checkpoint", "copy", "--to", &format!("file:{}", path.display())]).assert_success();
+    rig.configure(|config| {
+        config.set("checkpoint", "store", r#""file""#).set("checkpoint", "path", &format!("{path:?}")).set(
+            "checkpoint",
+            "interval_ms",
+            "600000",
+        )
+    });
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+    relay.wait_for_log("trying again", LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    proxy.pass();
+    let relay = rig.start_streaming();
+    rig.insert("key", 10, 5);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
 fn a_missing_topic_holds_the_stream_is_named_and_lets_go_when_it_is_made() {
     let mut rig = Rig::empty("missing");
     rig.sql("CREATE TABLE outbox (id bigint, aggregatetype text, aggregateid text, payload text)");

@@ -20,7 +20,8 @@ use walpost_core::time::Moment;
 
 use crate::journal;
 
-/// The monotonic clock that sessions are told.
+/// The monotonic clock that sessions are told. It goes on while the process is stopped; on Linux it stands still while the
+/// machine is suspended.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,

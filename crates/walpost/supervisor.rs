@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
 use walpost_core::finding::Finding;
@@ -37,6 +37,9 @@ const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for a sink to give back what it has.
 const RESET_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long to wait before the last checkpoint is tried again. Our own last writer may hold the file for a moment.
+const SAVE_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -225,14 +228,48 @@ impl Supervisor {
         let mut stop = self.stop.clone();
         let connected = tokio::select! {
             connected = self.connect() => connected,
-            () = stop.asked() => {
-                Err(Trouble::StoppedBefore(self.memory.map_or_else(Rest::default, |memory| memory.rest)))
-            }
+            () = stop.asked() => Err(Trouble::StoppedBefore(self.save_memory().await)),
         };
         match connected {
             Ok(connection) => self.stream(connection, on_first_stream).await,
             Err(trouble) => trouble,
         }
+    }
+
+    /// Writes down what only this process knows, before it is stopped without a connection, if the store can be had in time
+    /// and is as we left it. Answers what is left undone.
+    async fn save_memory(&self) -> Rest {
+        let Some(memory) = self.memory else { return Rest::default() };
+        if memory.rest.unsaved == 0 {
+            return memory.rest;
+        }
+        let saved = timeout(self.settings.stop_timeout(), async {
+            loop {
+                match self.try_to_save(memory).await {
+                    Ok(is_saved) => return is_saved,
+                    Err(error) => {
+                        let reason = chain(&error);
+                        tracing::debug!(reason, "the last checkpoint is not written yet");
+                        sleep(SAVE_AGAIN).await;
+                    }
+                }
+            }
+        });
+        match saved.await {
+            Ok(true) => Rest { unsaved: 0, ..memory.rest },
+            Ok(false) | Err(_) => memory.rest,
+        }
+    }
+
+    /// Whether the store was as we left it, and now has our position.
+    async fn try_to_save(&self, memory: Memory) -> Result<bool, checkpoint::Error> {
+        let mut store = relay::store(&self.settings);
+        let Some(stored) = store.load().await? else { return Ok(false) };
+        if !store.keeps_a_checkpoint() || stored.epoch != memory.epoch || stored.system != memory.system {
+            return Ok(false);
+        }
+        store.claim(&memory.ahead_of(&stored)).await?;
+        Ok(true)
     }
 
     /// Gets hold of the slot and of the checkpoint.

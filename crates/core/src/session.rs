@@ -446,8 +446,8 @@ impl Session {
         }
     }
 
-    /// A process that slept past the silence timeout (stopped, or its machine was) may have lost its slot to another, which
-    /// went on. It publishes nothing more: the session ends at once, and what is with the sink is taken back.
+    /// A process that slept past the silence timeout, by the clock that the driver reads, may have lost its slot to another,
+    /// which went on. It publishes nothing more: the session ends at once, and what is with the sink is taken back.
     fn watch_sleep(&mut self, now: Moment) {
         let slept = now.since(std::mem::replace(&mut self.polled_at, now));
         if slept >= self.settings.silence_timeout && !matches!(self.phase, Phase::Ended) {

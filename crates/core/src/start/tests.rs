@@ -286,3 +286,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_slot_that_was_lost_brings_the_advice_for_the_servers_reason() {
+    for (reason, advice) in [
+        ("wal_removed", "max_slot_wal_keep_size"),
+        ("wal_status is lost", "max_slot_wal_keep_size"),
+        ("idle_timeout", "idle_replication_slot_timeout"),
+        ("wal_level_insufficient", "wal_level = logical"),
+        ("rows_removed", "hot_standby_feedback"),
+    ] {
+        let state = StartState::SlotLost { slot: "s".to_owned(), reason: reason.to_owned() };
+        let remedy = state.remedy().unwrap();
+        assert!(remedy.contains(advice), "{reason}: {remedy}");
+        let others = ["max_slot_wal_keep_size", "idle_replication_slot_timeout", "hot_standby_feedback"];
+        assert_eq!(
+            others.iter().filter(|other| remedy.contains(**other)).count(),
+            usize::from(others.contains(&advice))
+        );
+        assert!(state.sentence().contains(reason), "{reason}");
+    }
+}

@@ -82,10 +82,9 @@ impl StartState {
             Self::SlotBusy { slot, .. } => format!(
                 "it is waited for; to see who it is: SELECT * FROM pg_stat_replication WHERE pid = (SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}')"
             ),
-            Self::SlotLost { slot, .. } => format!(
-                "raise max_slot_wal_keep_size or idle_replication_slot_timeout if it was hit, drop the slot ({}), and {START_ANEW}",
-                drop_slot(slot)
-            ),
+            Self::SlotLost { slot, reason } => {
+                format!("{}, drop the slot ({}), and {START_ANEW}", prevention(reason), drop_slot(slot))
+            }
             Self::SlotAhead { .. } => {
                 "to accept that the rows in between are not published, run: walpost checkpoint adopt-slot".to_owned()
             }
@@ -142,5 +141,16 @@ impl Part {
             Self::Database => "database",
             Self::Slot => "slot",
         }
+    }
+}
+
+/// What keeps a server from invalidating the next slot for the same reason. Since PostgreSQL 17 it is the
+/// `invalidation_reason` of `pg_replication_slots`; before, nearly always that the log had grown too long.
+fn prevention(reason: &str) -> &'static str {
+    match reason {
+        "idle_timeout" => "raise idle_replication_slot_timeout if a relay may be away for longer",
+        "wal_level_insufficient" => "keep wal_level = logical",
+        "rows_removed" => "set hot_standby_feedback = on if the slot is on a standby",
+        _ => "raise max_slot_wal_keep_size if a relay may be away while so much is written",
     }
 }
