@@ -195,7 +195,8 @@ const DEFAULTS: [&str; 6] = [
 fn payloads_pass_byte_for_byte_whatever_the_defaults_of_database_and_role() {
     let mut rig = Rig::empty("bytes");
     let name = rig.database.name().to_owned();
-    for kind in ["bytea", "text", "jsonb", "json"] {
+    rig.sql("CREATE DOMAIN octets AS bytea CHECK (length(value) < 100)");
+    for kind in ["bytea", "text", "jsonb", "json", "octets"] {
         rig.sql(&format!(
             "CREATE TABLE of_{kind} (id bigint PRIMARY KEY, aggregatetype text, aggregateid text, payload {kind})"
         ));
@@ -219,6 +220,7 @@ fn payloads_pass_byte_for_byte_whatever_the_defaults_of_database_and_role() {
         INSERT INTO of_bytea SELECT byte, 'any', 'key', decode(lpad(to_hex(byte), 2, '0') || repeat('00ff5c27', byte), 'hex')
             FROM generate_series(0, 255) AS byte;
         INSERT INTO of_bytea VALUES (1000, 'any', 'key', ''), (1001, 'any', 'key', decode(repeat('de', 700000), 'hex'));
+        INSERT INTO of_octets VALUES (6000, 'any', 'key', decode('00ff5c27', 'hex')), (6001, 'any', 'key', '');
         INSERT INTO of_text SELECT 2000 + code, 'any', 'key', repeat(chr(code), 3) FROM generate_series(1, 400) AS code;
         INSERT INTO of_text VALUES (3000, 'any', 'key', ''), (3001, 'any', 'key', E'\x41'), (3002, 'any', 'key', E'a\tb\r\n\\N'),
             (3003, 'any', 'key', ' 東京 😀 '), (3004, 'any', 'key', repeat('é', 400000)), (3005, 'any', 'key', 'null');
@@ -230,6 +232,7 @@ fn payloads_pass_byte_for_byte_whatever_the_defaults_of_database_and_role() {
     let mut truth = Truth::new();
     for (kind, bytes) in [
         ("bytea", "payload"),
+        ("octets", "payload::bytea"),
         ("text", "convert_to(payload, 'UTF8')"),
         ("jsonb", "convert_to(payload::text, 'UTF8')"),
         ("json", "convert_to(payload::text, 'UTF8')"),

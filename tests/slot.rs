@@ -147,6 +147,31 @@ fn a_slot_that_the_server_gave_up_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_slot_that_is_lost_under_a_relay_ends_it_with_the_reason() {
+    let postgres = Postgres::builder()
+        .setting("max_slot_wal_keep_size", "1MB")
+        .setting("max_wal_size", "32MB")
+        .setting("min_wal_size", "32MB")
+        .start()
+        .unwrap();
+    let rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "taken", &["public.outbox"]);
+    let name = rig.database.name();
+    let relay = rig.start_streaming();
+    // No such topic: the row is held, and with it the slot.
+    rig.sql(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES (gen_random_uuid(), 'nowhere', '1', 'Made', '{}', 0)",
+    );
+    relay.wait_for_log("nowhere", LIMIT).unwrap();
+    rig.sql("CREATE TABLE other (number int)");
+    eventually("the server to give the slot up", || {
+        rig.sql("INSERT INTO other SELECT generate_series(1, 1000); SELECT pg_switch_wal()");
+        rig.sql("CHECKPOINT");
+        rig.slot("wal_status") == "lost"
+    });
+    relay.wait(LIMIT).unwrap().assert_said(23, &[name, "max_slot_wal_keep_size"]);
+}
+
+#[test]
 fn a_standby_is_refused_and_once_it_is_promoted_the_relay_goes_on_there() {
     let mut primary = Postgres::start().unwrap();
     let mut rig = Rig::ready_on(primary.endpoint(), shared_kafka(), "promoted", &["public.outbox"]);

@@ -16,7 +16,7 @@ use super::{Error, Result};
 const KAFKA_VERSION: &str = "4.4.0";
 
 /// Kafka and what its programs log through; the versions go together.
-const KAFKA_POM: &str = r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
+const KAFKA_POM: &str = r#"<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>walpost</groupId>
   <artifactId>kafka-for-tests</artifactId>
