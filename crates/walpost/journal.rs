@@ -56,6 +56,7 @@ pub fn ended(session: &Session, end: &End) {
 /// Something that the preflight found.
 pub fn finding(finding: &Finding) {
     let Finding { subject, sentence, remedy, .. } = finding;
+    let remedy = (!remedy.is_empty()).then_some(remedy.as_str());
     match finding.severity {
         Severity::Error => tracing::error!(subject, remedy, "{sentence}"),
         Severity::Warning => tracing::warn!(subject, remedy, "{sentence}"),

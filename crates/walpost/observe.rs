@@ -68,10 +68,12 @@ where
     }
 }
 
-/// A bare level is meant for walpost; of the libraries under it, warnings are enough.
+/// A bare level is meant for walpost; of the libraries under it, warnings are enough. What ends a stream is said by us, so
+/// `pgwire_replication` need not say it first.
 fn env_filter(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
     match filter.trim().parse::<LevelFilter>() {
-        Ok(level) => EnvFilter::builder().parse(format!("{},{OURS}={level}", level.min(LevelFilter::WARN))),
+        Ok(level) => EnvFilter::builder()
+            .parse(format!("{},{OURS}={level},pgwire_replication=off", level.min(LevelFilter::WARN))),
         Err(_) => EnvFilter::builder().parse(filter),
     }
 }

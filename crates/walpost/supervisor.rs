@@ -196,7 +196,7 @@ impl Supervisor {
     pub async fn run(mut self, on_first_stream: impl Fn()) -> (AnySink, Outcome) {
         loop {
             let trouble = self.attempt(&on_first_stream).await;
-            match decide(trouble, self.sink.exit()) {
+            match decide(trouble, self.sink.exit(), self.settings.source().slot().as_str()) {
                 Decision::End(outcome) => return (self.sink, outcome),
                 Decision::Again(reason) => {
                     let wait = self.backoff.next_wait();
@@ -427,7 +427,7 @@ struct Connection {
 }
 
 /// What is done about what ended an attempt: the one place that decides it.
-fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
+fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
     match trouble {
         Trouble::StoppedBefore(rest) => stopped(rest),
         Trouble::Moved => Decision::Again("the checkpoint has moved meanwhile".to_owned()),
@@ -453,12 +453,14 @@ fn decide(trouble: Trouble, sink_refusal: Exit) -> Decision {
                 None => Decision::Again("the connection was given up".to_owned()),
             },
             Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
-            Cause::Broken(error @ (SessionError::Row { .. } | SessionError::Updated(_))) => {
-                Decision::End(Err(Ended::because(Exit::BadRow, error)))
+            Cause::Broken(error @ SessionError::Row { identity, .. }) => {
+                let sentence = format!("{error}; {}", skipping(slot, identity));
+                Decision::End(Err(Ended::with_sentence(Exit::BadRow, sentence)))
             }
+            Cause::Broken(error @ SessionError::Updated(_)) => Decision::End(Err(Ended::because(Exit::BadRow, error))),
             Cause::Broken(error) => Decision::Again(chain(&error)),
             Cause::Undeliverable(identity, failure) => {
-                Decision::End(Err(undeliverable(identity, &failure, sink_refusal)))
+                Decision::End(Err(undeliverable(identity, &failure, sink_refusal, slot)))
             }
         },
     }
@@ -489,13 +491,23 @@ fn judge(class: Class, reason: &str) -> Decision {
     }
 }
 
-fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit) -> Ended {
-    let exit = match failure.class {
-        DeliveryClass::Configuration => sink_refusal,
-        DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => Exit::BadRow,
-    };
-    let sentence = format!("commit {}, row {} of its transaction: {failure}", identity.commit_lsn, identity.ordinal);
-    Ended::with_sentence(exit, sentence)
+fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit, slot: &str) -> Ended {
+    let row = format!("commit {}, insert {} of its transaction", identity.commit_lsn, identity.ordinal + 1);
+    match failure.class {
+        DeliveryClass::Configuration => Ended::with_sentence(sink_refusal, format!("{row}: {failure}")),
+        DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => {
+            Ended::with_sentence(Exit::BadRow, format!("{row}: {failure}; {}", skipping(slot, identity)))
+        }
+    }
+}
+
+/// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
+/// behind the start of its commit record is enough, and nothing of the next one is passed over.
+fn skipping(slot: &str, identity: Identity) -> String {
+    format!(
+        "to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",
+        identity.commit_lsn
+    )
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "down"] => services::down(),
         ["mutants"] => mutants::run(),
         ["dependencies"] => dependencies::run(),
-        [] | ["help" | "--help" | "-h"] => {
+        [] | ["help", ..] | [.., "help" | "--help" | "-h"] => {
             say!("{}", HELP.trim_end());
             Ok(())
         }

@@ -181,6 +181,9 @@ fn remove(service: Service) -> Result<()> {
     fs::remove_file(service.file()).with_context(|| format!("cannot remove {}", service.file().display()))
 }
 
+/// Kafka's programs, from the folder that the workspace keeps.
+const JAVA: &str = "java -cp '.services/kafka-4.4.0/jars/*'";
+
 /// What to paste into a shell and into a configuration.
 fn explain() -> Result<()> {
     let postgres = is_up(Service::Postgres)?.map(|running| running.address);
@@ -196,7 +199,14 @@ fn explain() -> Result<()> {
         say!("  [source]\n  url = \"{url}\"");
     }
     if let Some(bootstrap) = &kafka {
-        say!("  [sink.kafka]\n  \"bootstrap.servers\" = \"{bootstrap}\"");
+        say!("  [sink]\n  type = \"kafka\"\n  [sink.kafka]\n  \"bootstrap.servers\" = \"{bootstrap}\"");
+        say!("\nTo make a topic, and to see what arrives:");
+        say!(
+            "  {JAVA} org.apache.kafka.tools.TopicCommand --bootstrap-server {bootstrap} --create --topic outbox.event.Order --partitions 3"
+        );
+        say!(
+            "  {JAVA} org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server {bootstrap} --topic outbox.event.Order --from-beginning --formatter-property print.key=true --formatter-property print.headers=true"
+        );
     }
     say!("\n`cargo xtask services down` stops them and removes their data.");
     Ok(())

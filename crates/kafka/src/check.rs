@@ -63,7 +63,12 @@ fn look(settings: &Settings, topics: &[String], deadline: Instant) -> (Vec<Findi
     let Some(cluster) = cluster_of(&client, deadline) else {
         return (vec![unreachable(settings, client.client().context())], Vec::new());
     };
-    let mut findings = vec![Finding::new(Severity::Note, "brokers", format!("the cluster is {cluster}"), "")];
+    let mut findings = vec![Finding::new(
+        Severity::Note,
+        "brokers",
+        format!("{} answers, of the cluster {cluster}", settings.servers()),
+        "nothing has to be done",
+    )];
     let mut existing = Vec::new();
     for topic in topics {
         match look_at_topic(&client, topic, deadline) {
@@ -151,7 +156,9 @@ fn missing(subject: &str, topic: &str) -> Finding {
         Severity::Error,
         subject,
         "it does not exist, and walpost creates none",
-        format!("kafka-topics.sh --create --topic {topic} --partitions <n> --replication-factor 3"),
+        format!(
+            "kafka-topics.sh --bootstrap-server <broker> --create --topic {topic} --partitions <n> --replication-factor 3"
+        ),
     )
 }
 

@@ -87,7 +87,7 @@ fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
     let what = format!("topic \"{topic}\": a record of {size} bytes was not delivered: {code}");
     match (class, code) {
         (_, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize) => format!(
-            "{what}; let the topic take it with kafka-configs.sh --alter --entity-type topics --entity-name {topic} \
+            "{what}; let the topic take it with kafka-configs.sh --bootstrap-server <broker> --alter --entity-type topics --entity-name {topic} \
              --add-config max.message.bytes=<bytes>, and the producer with message.max.bytes"
         ),
         (_, Code::InvalidRecord) => {
@@ -104,11 +104,13 @@ fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
         }
         (_, Code::TopicAuthorizationFailed) => {
             format!(
-                "{what}; allow it with kafka-acls.sh --add --allow-principal <principal> --producer --topic {topic}"
+                "{what}; allow it with kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --producer --topic {topic}"
             )
         }
         (Class::Route, _) => {
-            format!("{what}; create the topic with kafka-topics.sh --create --topic {topic} --partitions <n>")
+            format!(
+                "{what}; create the topic with kafka-topics.sh --bootstrap-server <broker> --create --topic {topic} --partitions <n>"
+            )
         }
         (Class::Row, _) => format!("{what}; correct the row, or the rule that made the record of it"),
         (Class::Withdrawn, _) => format!("{what}; it was taken back and is owed again"),
@@ -178,8 +180,14 @@ mod tests {
                 Code::MessageSizeTooLarge,
                 &["42 bytes", "MessageSizeTooLarge", "--add-config max.message.bytes"] as &[&str],
             ),
-            (Code::UnknownTopicOrPartition, &["UnknownTopicOrPartition", "kafka-topics.sh --create --topic orders"]),
-            (Code::UnknownTopic, &["UnknownTopic", "kafka-topics.sh --create --topic orders"]),
+            (
+                Code::UnknownTopicOrPartition,
+                &["UnknownTopicOrPartition", "kafka-topics.sh --bootstrap-server <broker> --create --topic orders"],
+            ),
+            (
+                Code::UnknownTopic,
+                &["UnknownTopic", "kafka-topics.sh --bootstrap-server <broker> --create --topic orders"],
+            ),
             (Code::TopicAuthorizationFailed, &["TopicAuthorizationFailed", "kafka-acls.sh --add"]),
             (Code::InvalidRecord, &["InvalidRecord", "without a key"]),
             (Code::InvalidTimestamp, &["InvalidTimestamp", "message.timestamp.before.max.ms"]),

@@ -29,6 +29,13 @@ pub async fn run(settings: Settings, until: Option<Lsn>) -> Outcome {
 
 async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     let clock = Clock::start();
+    let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table.to_string()).collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        relay = settings.name(),
+        outboxes = tables.join(", "),
+        "starting"
+    );
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
     let sink = AnySink::open(&settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
     let beside = settings.clone();

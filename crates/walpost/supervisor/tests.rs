@@ -32,12 +32,12 @@ fn undelivered(class: DeliveryClass) -> Trouble {
 
 fn bad_row() -> SessionError {
     let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
-    SessionError::Row { table, identity: IDENTITY, fault: RowFault::new("it is bad") }
+    SessionError::Row { table, identity: IDENTITY, event_id: Some("7".to_owned()), fault: RowFault::new("it is bad") }
 }
 
 /// The code, `again` or `stand by`, and what is said.
 fn decided(trouble: Trouble) -> (String, String) {
-    match decide(trouble, Exit::SinkRefused) {
+    match decide(trouble, Exit::SinkRefused, "orders") {
         Decision::Again(reason) => ("again".to_owned(), reason),
         Decision::StandBy(reason) => ("stand by".to_owned(), reason),
         Decision::End(Ok(exit)) => (exit.code().to_string(), String::new()),

@@ -7,6 +7,7 @@ use super::options::{Missing, Options};
 use super::placement::Target;
 use super::topic::Memory;
 use crate::convert;
+use crate::event::Event;
 use crate::outbox::TableName;
 use crate::pgoutput::Relation;
 use crate::poison::RowFault;
@@ -49,6 +50,9 @@ pub(super) enum Placed {
     Partition(Slot),
 }
 
+/// How many characters of an event's id are told.
+const MAX_TOLD_ID: usize = 100;
+
 impl Binding {
     pub(super) fn new(options: &Options, relation: &Relation<'_>) -> Self {
         let finder = Finder::new(relation);
@@ -68,6 +72,14 @@ impl Binding {
             memory: Memory::default(),
             table: finder.table,
         }
+    }
+
+    /// The text of the column that the header `id` is made of, for telling people which row is meant. Cut where it is long.
+    #[must_use]
+    pub fn event_id(&self, event: &Event<'_>) -> Option<String> {
+        let Some(Placed::Header(_, Ok(column))) = self.placed.first() else { return None };
+        let text = String::from_utf8_lossy(column.text(event).ok()??);
+        Some(text.chars().take(MAX_TOLD_ID).collect())
     }
 
     /// What every row of this relation will be at fault for, in the order in which a row is looked at. Empty for a table that

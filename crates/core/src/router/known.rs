@@ -28,7 +28,8 @@ pub(super) static KNOWN: &[KnownOption] = &[
         kind: "warn | error | fatal",
         default: Some("warn"),
         doc: "What an update of an outbox row leads to: a warning, an error in the log, or a stop of the relay. An update is \
-              never published. Deletes and truncations are ignored whatever this says.",
+              never published. It is seen only where the publication publishes updates, and the one that `walpost init` makes \
+              does not. Deletes and truncations are ignored whatever this says.",
         set: |options, value| word(value, INVALID_OPERATIONS).map(|to| options.table_op_invalid_behavior = to),
     },
     KnownOption {

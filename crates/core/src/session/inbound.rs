@@ -31,13 +31,16 @@ pub enum SessionError {
     #[error("the server broke the replication protocol: {0}")]
     Protocol(#[from] ProtocolFault),
     /// A row of an outbox cannot become a record.
-    #[error("a row of {table} cannot be published (commit {commit}, row {ordinal} of its transaction): {fault}",
-        commit = .identity.commit_lsn, ordinal = .identity.ordinal)]
+    #[error("a row of {table} cannot be published ({id}commit {commit}, insert {place} of its transaction): {fault}",
+        id = .event_id.as_ref().map(|id| format!("id {id}, ")).unwrap_or_default(),
+        commit = .identity.commit_lsn, place = .identity.ordinal + 1)]
     Row {
         /// The outbox.
         table: TableName,
         /// Which row.
         identity: Identity,
+        /// The text of the column that the header `id` is made of, where there is one.
+        event_id: Option<String>,
         /// What is wrong with it.
         fault: RowFault,
     },
@@ -314,7 +317,10 @@ impl Inbound {
                 self.counters.events += 1;
                 Ok(Some(record))
             }
-            Err(fault) => Err(SessionError::Row { table: outbox.table.clone(), identity, fault }),
+            Err(fault) => {
+                let event_id = binding.event_id(&event);
+                Err(SessionError::Row { table: outbox.table.clone(), identity, event_id, fault })
+            }
         }
     }
 

@@ -85,8 +85,8 @@ fn published(inspection: &Inspection, subject: &OutboxSubject, table: &Table, fo
     if published.is_empty() {
         found.extend(unpublished(inspection, subject, table));
     }
-    for (publication, table) in published {
-        narrowed(publication, table, inspection.server.version, subject, found);
+    for (publication, published) in published {
+        narrowed(publication, published, table, inspection, subject, found);
     }
 }
 
@@ -115,24 +115,27 @@ fn unpublished(inspection: &Inspection, subject: &OutboxSubject, table: &Table) 
 
 fn narrowed(
     publication: &Publication,
-    table: &PublishedTable,
-    version: i32,
+    published: &PublishedTable,
+    table: &Table,
+    inspection: &Inspection,
     subject: &OutboxSubject,
     found: &mut Vec<Finding>,
 ) {
     let name = subject_of(&subject.table);
-    if let Some(filter) = &table.row_filter {
+    if let Some(filter) = &published.row_filter {
         found.push(Finding::warning(
             &name,
             format!("the publication \"{}\" has a row filter on it: {filter}", publication.name),
             "rows that do not pass it are never published; if that is not meant, add the table anew without WHERE",
         ));
     }
-    let Some(columns) = &table.columns else { return };
+    let Some(columns) = &published.columns else { return };
     let withheld: Vec<&str> = subject
         .columns
         .iter()
         .map(String::as_str)
+        // What the table itself does not have has been said.
+        .filter(|wanted| table.columns.iter().any(|column| column.name == **wanted))
         .filter(|wanted| !columns.iter().any(|name| name == wanted))
         .collect();
     if !withheld.is_empty() {
@@ -142,7 +145,7 @@ fn narrowed(
             "add the table anew without a column list, or with these columns in it",
         ));
     }
-    if (150_000..150_002).contains(&version) && !columns.is_empty() {
+    if (150_000..150_002).contains(&inspection.server.version) && !columns.is_empty() {
         found.push(Finding::note(
             &name,
             "PostgreSQL 15.0 and 15.1 decode column lists wrongly in some cases",

@@ -71,6 +71,11 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     for (index, name) in settings.publications.iter().enumerate() {
         let tables = if index == 0 { missing.as_slice() } else { &[] };
         match facts.publications.iter().find(|publication| publication.name == *name) {
+            // Its log could not be read: a slot decodes with the catalogue as it was, without the publication.
+            None if facts.slot.is_some() => plan.obstacles.push(format!(
+                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log behind a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or let its reader drain it, drop it (SELECT pg_drop_replication_slot('{slot}')), and run walpost init again",
+                slot = settings.slot
+            )),
             None => create_publication(name, tables, plan),
             Some(publication) if !publication.all_tables && !tables.is_empty() => add_tables(name, tables, plan),
             Some(_) => {}
@@ -117,7 +122,8 @@ fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, pla
     let quoted = quote_identifier(name);
     if publication.all_tables {
         plan.obstacles.push(format!(
-            "the publication \"{name}\" is FOR ALL TABLES; name another in source.publication, or run DROP PUBLICATION {quoted} and walpost init again"
+            "the publication \"{name}\" is FOR ALL TABLES; make it anew under the same name for the outboxes alone: DROP PUBLICATION {quoted}, then CREATE PUBLICATION {quoted} FOR TABLE {} WITH (publish = 'insert', publish_via_partition_root = true)",
+            list(&settings.outboxes.iter().collect::<Vec<_>>())
         ));
         return;
     }

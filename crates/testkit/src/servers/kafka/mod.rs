@@ -215,6 +215,8 @@ fn spawn(layout: &Layout, lifetime: Lifetime, options: &[String]) -> Result<Proc
     let errors = log.try_clone().map_err(Error::io("share the log of Kafka"))?;
     let mut command = command("java", lifetime, None);
     command.arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
+    // Native libraries are unpacked there, and go with the rest.
+    command.arg(format!("-Djava.io.tmpdir={}", layout.data.parent().unwrap_or(&layout.data).display()));
     command.args(options).args(java_arguments("kafka.Kafka")?).arg(&layout.properties).stdout(log).stderr(errors);
     Process::spawn(command, SERVER)
 }
