@@ -172,6 +172,28 @@ fn a_slot_that_is_lost_under_a_relay_ends_it_with_the_reason() {
 }
 
 #[test]
+fn the_two_commands_in_the_sentence_of_a_bad_row_go_on_behind_its_transaction() {
+    let rig = Rig::ready("skipped", &["public.outbox"]);
+    let relay = rig.start();
+    rig.insert("key", 0, 3);
+    // One transaction each. The first names no legal topic, the others stand right behind it.
+    rig.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES (gen_random_uuid(), 'no topic', 'key', 'Made', '{}', 3)");
+    rig.insert("key", 4, 1);
+    rig.insert("key", 5, 2);
+    let ended = relay.wait(LIMIT).unwrap();
+    ended.assert_said(7, &["no topic", "insert 1 of its transaction"]);
+    let advice = ended.log.lines().find_map(|line| line.split_once("run: SELECT ")).expect("a way to go on").1;
+    let (statement, command) = advice.split_once(", then walpost ").expect("two commands");
+    let command: Vec<&str> = command.split_whitespace().take(2).collect();
+    rig.sql(&format!("SELECT {statement}"));
+    rig.call(&command).assert_success();
+    let relay = rig.start();
+    rig.sql("DELETE FROM outbox WHERE aggregatetype = 'no topic'");
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
 fn a_standby_is_refused_and_once_it_is_promoted_the_relay_goes_on_there() {
     let mut primary = Postgres::start().unwrap();
     let mut rig = Rig::ready_on(primary.endpoint(), shared_kafka(), "promoted", &["public.outbox"]);

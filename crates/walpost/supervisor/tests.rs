@@ -67,8 +67,13 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("given up", ended(Cause::SourceLost), "again", "given up"),
         ("silent", ended(Cause::Silent), "again", "wal_sender_timeout"),
         ("unreadable", ended(Cause::Broken(SessionError::NotReady)), "again", "had not asked"),
-        ("a bad row", ended(Cause::Broken(bad_row())), "7", "it is bad"),
-        ("a row for no broker", undelivered(DeliveryClass::Row), "7", "commit 0/10, row 3"),
+        (
+            "a bad row",
+            ended(Cause::Broken(bad_row())),
+            "7",
+            "(id 7, commit 0/10, insert 4 of its transaction): it is bad; to go on",
+        ),
+        ("a row for no broker", undelivered(DeliveryClass::Row), "7", "commit 0/10, insert 4"),
         ("a wrong password", undelivered(DeliveryClass::Configuration), "6", "too large"),
         ("no broker", Trouble::Sink(Failure::new(DeliveryClass::Configuration, "no entry")), "6", "no entry"),
     ];
