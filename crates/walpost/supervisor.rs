@@ -44,6 +44,9 @@ const SAVE_AGAIN: Duration = Duration::from_millis(50);
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often it is looked whether the outboxes are still published. What is not comes with no word in the stream.
+const LOOK_AT_PUBLICATIONS: Duration = Duration::from_secs(5);
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -351,7 +354,14 @@ impl Supervisor {
                 "PostgreSQL ended our session; the stream is closed, so that no shutdown waits for us"
             );
         };
-        let signals = Signals { stop: stop.asked(), server_gone };
+        let mut gap = None;
+        let stopped_or_gap = async {
+            tokio::select! {
+                () = stop.asked() => {}
+                finding = opening_gap(&sql, &self.settings) => gap = Some(finding),
+            }
+        };
+        let signals = Signals { stop: stopped_or_gap, server_gone };
         let driven = drive(&mut session, stream, &mut self.sink, checkpointer, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
         if session.received() > beginning.position {
@@ -368,8 +378,12 @@ impl Supervisor {
         let Driven { end: End { cause, .. }, source_error, sink_verdict } = driven;
         match (cause, lost_sink.or(sink_verdict)) {
             // It tells more: whose record was refused.
-            (cause @ Cause::Undeliverable(..), _) | (cause, None) => Trouble::Session { cause, rest, source_error },
+            (cause @ Cause::Undeliverable(..), _) => Trouble::Session { cause, rest, source_error },
             (_, Some(verdict)) => Trouble::Sink(verdict),
+            (cause, None) => match gap.filter(|_| cause == Cause::Stopped) {
+                Some(finding) => Trouble::Unpublished(finding),
+                None => Trouble::Session { cause, rest, source_error },
+            },
         }
     }
 
@@ -411,6 +425,24 @@ impl Supervisor {
             first_owed: end.first_owed,
             rest,
         });
+    }
+}
+
+/// Waits until rows of an outbox would be passed over: it was taken out of the publication, renamed, or made anew. The server
+/// sends nothing of that, and each position confirmed since lies behind rows that nobody gets. Cancel-safe.
+async fn opening_gap(sql: &sql::Session, settings: &Settings) -> Finding {
+    let subject = relay::subject(settings);
+    loop {
+        sleep(LOOK_AT_PUBLICATIONS).await;
+        match inspect::publications(sql, &subject.publications).await {
+            Ok(published) => {
+                if let Some(finding) = preflight::gap(&published, &subject) {
+                    return finding;
+                }
+            }
+            // Somebody may hold a lock on the table. Of the session's end the watcher tells.
+            Err(error) => tracing::debug!(reason = chain(&error), "the publications could not be looked at"),
+        }
     }
 }
 

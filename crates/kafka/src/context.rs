@@ -15,7 +15,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tracing::{debug, error, info, warn};
 use walpost_core::failure::{Class, Failure};
 
-use crate::inbox::{Inbox, Loss, Report};
+use crate::inbox::{Inbox, Loss, Report, Tag};
 
 /// The callbacks' side of one client.
 #[derive(Debug, Default)]
@@ -139,7 +139,8 @@ enum News {
 impl ProducerContext for Context {
     type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
+    fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
+        let Tag { ticket, asks_for_partition } = Tag::from_opaque(opaque);
         let outcome = match result {
             Ok(_) => {
                 if !self.is_well.load(Ordering::Relaxed) {
@@ -153,7 +154,7 @@ impl ProducerContext for Context {
                     code: error.rdkafka_error_code().unwrap_or(Code::Unknown),
                     topic: message.topic().to_owned(),
                     size: message.key_len() + message.payload_len(),
-                    partition: Some(message.partition()).filter(|partition| *partition >= 0),
+                    partition: asks_for_partition.then(|| message.partition()),
                 }))
             }
         };

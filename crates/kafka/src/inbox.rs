@@ -6,14 +6,36 @@ use std::sync::{Mutex, PoisonError};
 
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::Notify;
+use walpost_core::port::Ticket;
 
 use crate::classify::Undelivered;
+
+/// What the client carries for a record and gives back with its report.
+///
+/// Into the record itself the client writes the partition that its partitioner chose, so that there a partition that the row
+/// asked for cannot be told from one that it did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) ticket: Ticket,
+    pub(crate) asks_for_partition: bool,
+}
+
+impl Tag {
+    /// As a number that fits into a pointer; `None` once tickets have outgrown it.
+    pub(crate) fn to_opaque(self) -> Option<usize> {
+        let ticket = usize::try_from(self.ticket.0).ok()?;
+        Some(ticket.checked_mul(2)? | usize::from(self.asks_for_partition))
+    }
+
+    pub(crate) fn from_opaque(opaque: usize) -> Self {
+        Self { ticket: Ticket((opaque / 2) as u64), asks_for_partition: opaque % 2 == 1 }
+    }
+}
 
 /// What librdkafka said about one record.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// The number of its ticket.
-    pub(crate) ticket: usize,
+    pub(crate) ticket: Ticket,
     pub(crate) outcome: Result<(), Box<Loss>>,
 }
 
@@ -23,6 +45,7 @@ pub(crate) struct Loss {
     pub(crate) code: RDKafkaErrorCode,
     pub(crate) topic: String,
     pub(crate) size: usize,
+    /// The partition that the row asked for, if it did.
     pub(crate) partition: Option<i32>,
 }
 
@@ -81,12 +104,21 @@ mod tests {
 
     use super::*;
 
-    fn report(ticket: usize) -> Report {
-        Report { ticket, outcome: Ok(()) }
+    fn report(ticket: u64) -> Report {
+        Report { ticket: Ticket(ticket), outcome: Ok(()) }
     }
 
-    fn tickets(reports: &[Report]) -> Vec<usize> {
-        reports.iter().map(|report| report.ticket).collect()
+    fn tickets(reports: &[Report]) -> Vec<u64> {
+        reports.iter().map(|report| report.ticket.0).collect()
+    }
+
+    #[test]
+    fn a_tag_comes_back_as_it_was_given_or_is_refused() {
+        for (ticket, asks_for_partition) in [(0, false), (0, true), (1, false), (u64::MAX / 2, true)] {
+            let tag = Tag { ticket: Ticket(ticket), asks_for_partition };
+            assert_eq!(tag.to_opaque().map(Tag::from_opaque), Some(tag));
+        }
+        assert_eq!(Tag { ticket: Ticket(u64::MAX / 2 + 1), asks_for_partition: false }.to_opaque(), None);
     }
 
     #[tokio::test]

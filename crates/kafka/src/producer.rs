@@ -22,7 +22,7 @@ use walpost_core::record::Record;
 
 use crate::classify::{self, Undelivered};
 use crate::context::Context;
-use crate::inbox::Report;
+use crate::inbox::{Report, Tag};
 use crate::settings::Settings;
 
 /// How long a reset waits for answers to what is on the wire already. Each that comes is a record that is not repeated.
@@ -138,7 +138,7 @@ impl Producer {
                 }
                 code => classify::failure(code, &loss.record()),
             });
-            Delivery { ticket: Ticket(report.ticket as u64), outcome }
+            Delivery { ticket: report.ticket, outcome }
         }));
     }
 
@@ -317,9 +317,10 @@ fn message(ticket: Ticket, record: &Record) -> Result<BaseRecord<'_, [u8], [u8],
     if record.timestamp_ms < 0 {
         return Err(classify::failure(Code::InvalidTimestamp, &about));
     }
-    // On a 32-bit machine tickets could outgrow a pointer; it would take four billion records in one process.
-    let opaque = usize::try_from(ticket.0)
-        .map_err(|_| Failure::new(Class::Configuration, "the numbers of tickets are used up; start walpost again"))?;
+    // On a 32-bit machine tickets could outgrow a pointer; it would take two billion records in one process.
+    let opaque = Tag { ticket, asks_for_partition: record.partition.is_some() }
+        .to_opaque()
+        .ok_or_else(|| Failure::new(Class::Configuration, "the numbers of tickets are used up; start walpost again"))?;
     Ok(BaseRecord {
         topic: &record.topic,
         partition: record.partition,

@@ -162,7 +162,7 @@ fn publication(publication: &Publication, found: &mut Vec<Finding>) {
     let name = quote_identifier(&publication.name);
     if publication.all_tables {
         let sentence = "it is FOR ALL TABLES: the server sends every table's rows, and updates of tables without a replica identity fail";
-        found.push(Finding::error(&subject, sentence, format!("run DROP PUBLICATION {name}, then walpost init")));
+        found.push(Finding::error(&subject, sentence, format!("make it anew under the same name: DROP PUBLICATION {name}, then CREATE PUBLICATION {name} FOR TABLE <outbox> WITH (publish = 'insert', publish_via_partition_root = true)")));
     }
     if !publication.inserts {
         let remedy = format!("run ALTER PUBLICATION {name} SET (publish = 'insert')");

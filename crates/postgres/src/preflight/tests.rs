@@ -138,6 +138,15 @@ fn each_fault_is_found_and_its_remedy_named() {
             "public.events",
         ),
         (|i| table(i).columns[1].name = "payloads".into(), Error, "no column \"payload\"", "if \"payloads\" was meant"),
+        (
+            |i| {
+                table(i).columns[1].name = "payloads".into();
+                i.publications[0].tables[0].columns = Some(vec!["id".into(), "payloads".into()]);
+            },
+            Error,
+            "no column \"payload\"",
+            "if \"payloads\" was meant",
+        ),
         (|i| table(i).columns[1].is_generated = true, Error, "is generated", "ordinary column"),
     ];
     for (change, severity, sentence, remedy) in cases {

@@ -138,6 +138,15 @@ fn a_missing_outbox_is_an_obstacle_unless_it_is_to_be_created_and_then_it_comes_
 }
 
 #[test]
+fn a_publication_younger_than_the_slot_is_never_made_for_its_log_could_not_be_read_through_it() {
+    let facts = Facts { publications: Vec::new(), ..everything() };
+    let plan = plan(&settings(), &facts, Some(&checkpoint()));
+    assert_eq!(statements(&plan), [""; 0]);
+    let [obstacle] = plan.obstacles.as_slice() else { panic!("{:?}", plan.obstacles) };
+    assert!(obstacle.contains("younger publication") && obstacle.contains("pg_drop_replication_slot"), "{obstacle}");
+}
+
+#[test]
 fn a_publication_for_all_tables_or_without_inserts_is_refused() {
     let all = Publication { all_tables: true, ..publication(Vec::new()) };
     let without = Publication { inserts: false, ..publication(settings().outboxes) };
@@ -204,9 +213,9 @@ fn several_publications_share_the_outboxes_and_the_first_takes_what_none_has() {
     let mut settings = settings();
     settings.publications = vec!["a".to_owned(), "b".to_owned()];
     let b = Publication { name: "b".to_owned(), ..publication(vec![table("outbox")]) };
-    let facts = Facts { publications: vec![b], ..everything() };
+    let facts = Facts { publications: vec![b], slot: None, ..everything() };
     assert_eq!(
-        statements(&plan(&settings, &facts, None)),
+        statements(&plan(&settings, &facts, None))[..1],
         ["CREATE PUBLICATION \"a\" FOR TABLE \"public\".\"Order.Outbox\" \
           WITH (publish = 'insert', publish_via_partition_root = true)"]
     );
