@@ -345,3 +345,19 @@ fn an_outbox_that_is_no_longer_published_ends_the_relay_before_it_passes_over_mo
         relay.wait(LIMIT).unwrap().assert_said(4, &["outbox public.outbox", "passed over", "walpost init"]);
     }
 }
+
+#[test]
+fn what_is_in_flight_to_a_missing_topic_fills_no_log() {
+    let mut rig = Rig::empty("flood");
+    let table = "CREATE TABLE outbox (id int, aggregatetype text, aggregateid text, type text, payload text)";
+    rig.sql(table);
+    let route = rig.topic("${routedByValue}");
+    rig.configure(|config| config.outbox("public.outbox", &[("route.topic.replacement", route.as_str())]));
+    rig.init();
+    let relay = rig.start_streaming();
+    rig.sql("INSERT INTO outbox SELECT i, 'missing', i, 't', 'v' FROM generate_series(1, 3000) AS i");
+    relay.wait_for_log("more records were not delivered", LIMIT).unwrap();
+    let before_the_rest = relay.log().split("more records").next().unwrap_or_default().to_owned();
+    assert_eq!(before_the_rest.matches("kafka-topics.sh --create").count(), 10, "{before_the_rest}");
+    relay.kill9().unwrap();
+}

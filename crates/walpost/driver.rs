@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep_until};
-use walpost_core::failure::{Failure, chain};
+use walpost_core::failure::{Class, Failure, chain};
 use walpost_core::frame::{Frame, StatusUpdate};
 use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Source};
 use walpost_core::position::{Checkpoint, Progress};
@@ -19,6 +19,10 @@ use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
 use crate::journal;
+
+/// How many undelivered records get a line of their own before the sink is reset. All that is in flight to a topic that went
+/// away fails at once.
+const TOLD_APART: u64 = 10;
 
 /// The monotonic clock that sessions are told. It goes on while the process is stopped; on Linux it stands still while the
 /// machine is suspended.
@@ -163,6 +167,7 @@ where
         clock,
         batch: Vec::new(),
         frames: VecDeque::new(),
+        failures: 0,
         is_stopping: false,
         end: None,
     };
@@ -180,6 +185,8 @@ struct Driver<'a, S: Source> {
     batch: Vec<Frame>,
     /// Taken from the source, not yet wanted by the session.
     frames: VecDeque<Frame>,
+    /// Records that were reported undelivered, for a reason of their own, since the sink was last reset.
+    failures: u64,
     is_stopping: bool,
     end: Option<End>,
 }
@@ -335,6 +342,10 @@ impl<S: Source> Driver<'_, S> {
         if let Err(failure) = &outcome {
             journal::reset_failed(failure);
         }
+        let failures = std::mem::take(&mut self.failures);
+        if failures > TOLD_APART {
+            journal::more_undelivered(failures - TOLD_APART);
+        }
         self.session.sink_reset(outcome, self.clock.now());
     }
 
@@ -343,9 +354,19 @@ impl<S: Source> Driver<'_, S> {
         for delivery in deliveries.drain(..) {
             match &delivery.outcome {
                 Ok(()) => journal::delivered(now),
-                Err(failure) => journal::undelivered(failure),
+                Err(failure) => self.tell(failure),
             }
             self.session.settle(delivery, now);
+        }
+    }
+
+    fn tell(&mut self, failure: &Failure) {
+        // The failure in front of one that was withdrawn says why.
+        if failure.class != Class::Withdrawn {
+            self.failures += 1;
+            if self.failures <= TOLD_APART {
+                journal::undelivered(failure);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use walpost_core::failure::{Class, Failure};
+use walpost_core::failure::Failure;
 use walpost_core::finding::{Finding, Severity};
 use walpost_core::port::Refusal;
 use walpost_core::record::Record;
@@ -64,15 +64,14 @@ pub fn finding(finding: &Finding) {
     }
 }
 
-/// A record that was reported undelivered.
+/// A record that was reported undelivered, for a reason of its own.
 pub fn undelivered(failure: &Failure) {
-    match failure.class {
-        // The failure in front of it is logged, and says why.
-        Class::Withdrawn => {}
-        Class::Row | Class::Route | Class::Sink | Class::Configuration => {
-            tracing::warn!(class = ?failure.class, reason = failure.reason, "a record was not delivered; order is kept and it is tried again");
-        }
-    }
+    tracing::warn!(class = ?failure.class, reason = failure.reason, "a record was not delivered; order is kept and it is tried again");
+}
+
+/// So many more of them as were not told one by one.
+pub fn more_undelivered(records: u64) {
+    tracing::warn!(records, "more records were not delivered; they are tried again in their order");
 }
 
 /// A record that the sink did not accept.
