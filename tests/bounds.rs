@@ -6,9 +6,11 @@ use walpost_testkit::servers::shared_postgres;
 use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
 /// Rows of the large transaction.
-const ROWS: i64 = 300_000;
-/// What each of them weighs at least: together more than three times what the relay may ever hold.
-const ROW_BYTES: i64 = 700;
+const ROWS: i64 = 1_000_000;
+/// Rows of one transaction of the backlog.
+const BACKLOG_ROWS: i64 = 40_000;
+/// What each of them carries at least: together more than three times what the relay may ever hold.
+const ROW_BYTES: i64 = 250;
 /// What the whole process may hold: program, libraries and allocator beside the 16 MiB in flight.
 const MEMORY_LIMIT: u64 = 64 << 20;
 
@@ -55,7 +57,7 @@ fn a_backlog_that_grows_while_the_broker_is_away_stays_on_the_server() {
     rig.assert_delivered(Repeats::Forbidden);
     kafka.sigstop().unwrap();
     for key in 0..4 {
-        insert_large_rows(&rig, &key.to_string(), ROWS / 8);
+        insert_large_rows(&rig, &key.to_string(), BACKLOG_ROWS);
     }
     wait_until_blocked(&rig);
     let peak = relay.peak_memory().unwrap();

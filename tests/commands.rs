@@ -177,6 +177,15 @@ fn a_role_that_lacks_the_rights_for_init_is_told_all_of_them_and_nothing_is_made
 }
 
 #[test]
+fn check_names_columns_whose_types_cannot_play_their_roles() {
+    let rig = Rig::ready("types", &["public.outbox"]);
+    rig.sql("CREATE DOMAIN label AS text; ALTER TABLE outbox ALTER type TYPE label, ALTER aggregateid TYPE label");
+    rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
+    rig.sql("ALTER TABLE outbox ALTER aggregateid TYPE numeric USING 1");
+    rig.call(&["check"]).assert_said(5, &["aggregateid", "1700", "change the column's type"]);
+}
+
+#[test]
 fn check_tells_all_findings_at_once_the_worst_first() {
     let mut rig = Rig::with_tables("faults", &["public.outbox"]);
     let name = rig.database.name().to_owned();

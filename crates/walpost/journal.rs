@@ -106,6 +106,9 @@ pub fn notice(notice: &Notice) {
         Notice::Removed(table) => {
             tracing::info!(%table, "rows of the outbox were deleted or truncated and the publication says so; a publication of inserts alone saves that traffic");
         }
+        Notice::Renamed(table) => {
+            tracing::warn!(%table, "the outbox was renamed, and rows are still inserted into the table that it was; they are not published: add it as an outbox if they should be");
+        }
         Notice::UnknownMessage(tag) => {
             tracing::warn!(
                 tag,

@@ -52,7 +52,9 @@ impl Catalog {
     }
 
     /// The server told the shape of a relation. It replaces what was known of it.
-    pub fn learn(&mut self, relation: &Relation<'_>) {
+    ///
+    /// Answers with the outbox that the relation was until now, where it is one no longer: the table was renamed.
+    pub fn learn(&mut self, relation: &Relation<'_>) -> Option<TableName> {
         // The server sends the empty name for its own schema (`logicalrep_write_namespace` in proto.c).
         let schema = if relation.namespace.is_empty() { "pg_catalog" } else { relation.namespace };
         let is_named = |table: &TableName| table.schema == schema && table.table == relation.name;
@@ -60,7 +62,11 @@ impl Catalog {
             Some((place, outbox)) => Entry::Outbox(place, Box::new(outbox.router.bind(&self.based(relation)))),
             None => Entry::Other,
         };
-        self.relations.insert(relation.id, entry);
+        let is_outbox = matches!(entry, Entry::Outbox(..));
+        match self.relations.insert(relation.id, entry) {
+            Some(Entry::Outbox(place, _)) if !is_outbox => self.outboxes.get(place).map(|outbox| outbox.table.clone()),
+            Some(Entry::Outbox(..) | Entry::Other) | None => None,
+        }
     }
 
     /// The server told the name of a type that is not built in, or, of a domain, that of its base (`logicalrep_write_typ` in

@@ -185,6 +185,8 @@ pub struct TableColumn {
     pub name: String,
     /// Its type as SQL names it.
     pub type_name: String,
+    /// The OID of its type; of a domain, that of the type it is over.
+    pub base_type: u32,
     /// Whether it is generated: not published before PostgreSQL 18.
     pub is_generated: bool,
 }
@@ -260,8 +262,10 @@ LEFT JOIN pg_class r ON r.oid = pg_partition_root(c.oid) LEFT JOIN pg_namespace 
 WHERE n.nspname::text = $1 AND c.relname::text = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
 const COLUMNS: &str = "
-SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type_name, attgenerated <> '' AS is_generated
-FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type_name, attgenerated <> '' AS is_generated,
+       CASE WHEN typtype = 'd' THEN typbasetype ELSE atttypid END AS base_type
+FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
+WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
 
 const TABLE_NAMES: &str = "
 SELECT n.nspname::text || '.' || c.relname::text AS name
@@ -454,6 +458,7 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
         Ok(TableColumn {
             name: field(row, "name")?,
             type_name: field(row, "type_name")?,
+            base_type: field(row, "base_type")?,
             is_generated: field(row, "is_generated")?,
         })
     };

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use walpost_core::failure::chain;
 use walpost_core::finding::{Finding, Severity};
+use walpost_core::outbox::Outbox;
+use walpost_core::pgoutput::{Column, Relation};
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::inspect::{self, Inspection};
+use walpost_postgres::inspect::{self, InspectedTable, Inspection, TableColumn};
 use walpost_postgres::preflight;
 use walpost_postgres::sql;
 
@@ -55,10 +57,37 @@ async fn source_findings(settings: &Settings, with_start: bool) -> Result<Vec<Fi
     let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
     let inspection = inspect::inspect(&sql, connection, &subject).await?;
     let mut findings = preflight::findings(&inspection, &subject);
+    findings.extend(settings.outboxes().iter().zip(&inspection.tables).flat_map(row_findings));
     if with_start {
         findings.extend(start_finding(settings, &sql, &inspection).await?);
     }
     Ok(findings)
+}
+
+/// What every row of an outbox would be refused for: columns of types that cannot play their roles. What is missing
+/// altogether has been said.
+fn row_findings((outbox, inspected): (&Outbox, &InspectedTable)) -> Vec<Finding> {
+    let Some(table) = &inspected.found else { return Vec::new() };
+    let has = |wanted: &&str| table.columns.iter().any(|column| column.name == **wanted);
+    if !outbox.router.required_columns().iter().all(has) {
+        return Vec::new();
+    }
+    let relation = Relation {
+        id: 0,
+        namespace: &outbox.table.schema,
+        name: &outbox.table.table,
+        replica_identity: b'd',
+        columns: table.columns.iter().map(told).collect(),
+    };
+    let remedy = "change the column's type, or name another column in the router's option";
+    let subject = format!("outbox {}", outbox.table);
+    let binding = outbox.router.bind(&relation);
+    binding.faults().map(|fault| Finding::error(subject.clone(), fault.reason.clone(), remedy)).collect()
+}
+
+/// A column as the stream would tell it.
+fn told(column: &TableColumn) -> Column<'_> {
+    Column { flags: 0, name: &column.name, type_id: column.base_type, type_modifier: -1 }
 }
 
 /// Why a relay would refuse to start, if it would.

@@ -99,6 +99,8 @@ pub enum Notice {
     Updated(TableName, InvalidOperation),
     /// Rows of an outbox were deleted or truncated while the publication says so; said once a connection.
     Removed(TableName),
+    /// Rows come of the table that was this outbox, under another name: nobody configured that one.
+    Renamed(TableName),
     /// The server sent messages of a kind that protocol 1 does not know; said once a connection.
     UnknownMessage(u8),
 }
@@ -187,7 +189,7 @@ impl Inbound {
             Ok(Message::Insert(insert)) => return self.on_insert(insert, frame),
             Ok(Message::Begin(begin)) => self.on_begin(*begin)?,
             Ok(Message::Commit(commit)) => self.on_commit(*commit, ledger)?,
-            Ok(Message::Relation(relation)) => self.catalog.learn(relation),
+            Ok(Message::Relation(relation)) => self.notices.extend(self.catalog.learn(relation).map(Notice::Renamed)),
             Ok(Message::Update(update)) => self.on_update(update.relation)?,
             Ok(Message::Delete(delete)) => self.on_removal(delete.relation, |counters| &mut counters.deletes)?,
             Ok(Message::Truncate(truncate)) => {

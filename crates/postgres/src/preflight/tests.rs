@@ -23,7 +23,7 @@ fn subject() -> Subject {
 }
 
 fn column(name: &str) -> TableColumn {
-    TableColumn { name: name.to_owned(), type_name: "text".to_owned(), is_generated: false }
+    TableColumn { name: name.to_owned(), type_name: "text".to_owned(), base_type: 25, is_generated: false }
 }
 
 /// A server on which nothing is to be found.
