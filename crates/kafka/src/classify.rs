@@ -188,7 +188,10 @@ mod tests {
                 Code::UnknownTopic,
                 &["UnknownTopic", "kafka-topics.sh --bootstrap-server <broker> --create --topic orders"],
             ),
-            (Code::TopicAuthorizationFailed, &["TopicAuthorizationFailed", "kafka-acls.sh --add"]),
+            (
+                Code::TopicAuthorizationFailed,
+                &["TopicAuthorizationFailed", "kafka-acls.sh --bootstrap-server <broker> --add"],
+            ),
             (Code::InvalidRecord, &["InvalidRecord", "without a key"]),
             (Code::InvalidTimestamp, &["InvalidTimestamp", "message.timestamp.before.max.ms"]),
             (Code::InvalidTopic, &["InvalidTopic", "correct the row"]),
