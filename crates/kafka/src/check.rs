@@ -142,7 +142,9 @@ fn closed(subject: &str, topic: &str, error: RDKafkaRespErr) -> Finding {
             Severity::Error,
             subject,
             "the user may not see it",
-            format!("kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --producer --topic {topic}"),
+            format!(
+                "kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --producer --topic {topic}"
+            ),
         ),
         code => {
             let remedy = "look at the brokers' health and try again";
