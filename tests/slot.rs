@@ -127,33 +127,38 @@ fn a_slot_that_was_dropped_and_made_anew_is_refused() {
     assert_refused(&rig, 24, &[name, "made it anew", "walpost checkpoint adopt-slot"]);
 }
 
-#[test]
-fn a_slot_that_the_server_gave_up_is_refused_with_the_reason() {
-    let postgres = Postgres::builder()
+/// A server that keeps next to no log for a slot.
+fn short_of_log() -> Postgres {
+    Postgres::builder()
         .setting("max_slot_wal_keep_size", "1MB")
         .setting("max_wal_size", "32MB")
         .setting("min_wal_size", "32MB")
         .start()
-        .unwrap();
-    let rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "lost", &["public.outbox"]);
-    let name = rig.database.name();
+        .unwrap()
+}
+
+/// Writes until the server gives the slot up.
+fn fill_the_log(rig: &Rig) {
     rig.sql("CREATE TABLE other (number int)");
     eventually("the server to give the slot up", || {
         rig.sql("INSERT INTO other SELECT generate_series(1, 1000); SELECT pg_switch_wal()");
         rig.sql("CHECKPOINT");
         rig.slot("wal_status") == "lost"
     });
+}
+
+#[test]
+fn a_slot_that_the_server_gave_up_is_refused_with_the_reason() {
+    let postgres = short_of_log();
+    let rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "lost", &["public.outbox"]);
+    let name = rig.database.name();
+    fill_the_log(&rig);
     assert_refused(&rig, 23, &[name, "max_slot_wal_keep_size", "walpost checkpoint forget"]);
 }
 
 #[test]
 fn a_slot_that_is_lost_under_a_relay_ends_it_with_the_reason() {
-    let postgres = Postgres::builder()
-        .setting("max_slot_wal_keep_size", "1MB")
-        .setting("max_wal_size", "32MB")
-        .setting("min_wal_size", "32MB")
-        .start()
-        .unwrap();
+    let postgres = short_of_log();
     let rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "taken", &["public.outbox"]);
     let name = rig.database.name();
     let relay = rig.start_streaming();
@@ -162,12 +167,7 @@ fn a_slot_that_is_lost_under_a_relay_ends_it_with_the_reason() {
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES (gen_random_uuid(), 'nowhere', '1', 'Made', '{}', 0)",
     );
     relay.wait_for_log("nowhere", LIMIT).unwrap();
-    rig.sql("CREATE TABLE other (number int)");
-    eventually("the server to give the slot up", || {
-        rig.sql("INSERT INTO other SELECT generate_series(1, 1000); SELECT pg_switch_wal()");
-        rig.sql("CHECKPOINT");
-        rig.slot("wal_status") == "lost"
-    });
+    fill_the_log(&rig);
     relay.wait(LIMIT).unwrap().assert_said(23, &[name, "max_slot_wal_keep_size"]);
 }
 
