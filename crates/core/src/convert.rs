@@ -8,6 +8,10 @@
 //!
 //! A column's DEFAULT, which Connect puts in the place of NULL, is not known from the stream; NULL is null here.
 
+mod converter;
+
+pub use converter::{ConvertError, Converter, Prepared, Side};
+
 use bytes::Bytes;
 
 use crate::event::Event;

@@ -10,8 +10,12 @@
 
 pub mod backoff;
 pub mod catalog;
+pub mod column;
+pub mod connect;
 pub mod convert;
+pub mod description;
 pub mod event;
+pub mod expand;
 pub mod failure;
 pub mod feedback;
 pub mod finding;
@@ -19,6 +23,7 @@ pub mod frame;
 pub mod ledger;
 pub mod lsn;
 pub mod nearest;
+pub mod options;
 pub mod outbox;
 pub mod pgoutput;
 pub mod poison;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use walpost_core::router::{KnownOption, Options};
+use walpost_core::options::KnownOption;
+use walpost_core::router::Options;
 
 use super::raw::{self, Key, Section};
 

@@ -1,28 +1,11 @@
-//! One definition per option: its name, type and default, its manual entry, and how its text is read.
-//!
-//! The reference page is generated from this table, and so is the reader, so neither can know an option that the other does
-//! not.
+//! The table of the router's options.
 
 use super::options::{EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, Missing, NullBehavior, Options};
 use super::placement::Placement;
-
-/// An option of Debezium's router.
-#[derive(Debug)]
-pub struct KnownOption {
-    /// Debezium's name.
-    pub name: &'static str,
-    /// What its value is: a type, or the words to choose from.
-    pub kind: &'static str,
-    /// The default as text; `None` where the option is unset.
-    pub default: Option<&'static str>,
-    /// A paragraph for the manual.
-    pub doc: &'static str,
-    /// Reads a value into the options; the error is the reason alone.
-    pub(super) set: fn(&mut Options, &str) -> Result<(), String>,
-}
+use crate::options::{KnownOption, boolean, word};
 
 /// Every option, in the order of Debezium's documentation.
-pub(super) static KNOWN: &[KnownOption] = &[
+pub(super) static KNOWN: &[KnownOption<Options>] = &[
     KnownOption {
         name: "table.op.invalid.behavior",
         kind: "warn | error | fatal",
@@ -194,19 +177,6 @@ const ADJUSTMENTS: &[(&str, FieldNameAdjustment)] = &[
     ("avro", FieldNameAdjustment::Avro),
     ("avro_unicode", FieldNameAdjustment::AvroUnicode),
 ];
-
-/// One of several words, in any case and with blanks around it.
-fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value.trim()));
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("\"{value}\" is none of {}", words.join(", "))
-    })
-}
-
-pub(super) fn boolean(value: &str) -> Result<bool, String> {
-    word(value, &[("true", true), ("false", false)])
-}
 
 /// The name of a column, verbatim: PostgreSQL allows any.
 fn column(value: &str) -> Result<String, String> {

@@ -24,15 +24,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::binding::Binding;
-pub use self::options::{
-    EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, KnownOption, Missing, NullBehavior, OptionFault,
-    Options, Parsed,
-};
+pub use self::options::{EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, Missing, NullBehavior, Options};
 pub use self::placement::{Placement, Target};
 
 use self::binding::{Column, Placed, Slot};
 use self::topic::{Memory, Routes};
 use crate::event::Event;
+use crate::options::OptionFault;
 use crate::pgoutput::Relation;
 use crate::poison::RowFault;
 use crate::record::{Header, Headers, Record};

@@ -1,12 +1,9 @@
 //! The options of the router, one field each, under Debezium's names with `_` for `.`.
 
-use std::borrow::Cow;
-
 use super::known::KNOWN;
 use super::placement::Placement;
 use crate::nearest::nearest;
-
-pub use super::known::KnownOption;
+use crate::options::{KnownOption, OptionFault, Parsed, boolean};
 
 /// The router's options. Each field bears Debezium's name for it; [`Options::known`] documents them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,31 +131,6 @@ pub enum FieldNameAdjustment {
     AvroUnicode,
 }
 
-/// A fault of the options, found before anything runs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{option}: {reason}")]
-pub struct OptionFault {
-    /// The option's name, as it was given.
-    pub option: Cow<'static, str>,
-    /// What is wrong and what to write instead.
-    pub reason: String,
-}
-
-impl OptionFault {
-    pub(super) fn new(option: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> Self {
-        Self { option: option.into(), reason: reason.into() }
-    }
-}
-
-/// Options that were read, and what the operator should know about them although nothing is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
-    /// The options.
-    pub options: Options,
-    /// One sentence each.
-    pub warnings: Vec<String>,
-}
-
 /// What `table.field.additional.missing` was called up to Debezium 3.5.
 const MISSING: &str = "table.field.additional.missing";
 const MISSING_UNTIL_3_5: &str = "table.fields.additional.error.on.missing";
@@ -166,7 +138,7 @@ const MISSING_UNTIL_3_5: &str = "table.fields.additional.error.on.missing";
 impl Options {
     /// Every option that Debezium's router has, in the order of its documentation.
     #[must_use]
-    pub fn known() -> &'static [KnownOption] {
+    pub fn known() -> &'static [KnownOption<Self>] {
         KNOWN
     }
 
@@ -175,7 +147,9 @@ impl Options {
     /// # Errors
     /// Every fault of a name or a value, all at once. Whether the options can be honoured together is for
     /// [`Router::new`](super::Router::new) to say.
-    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Parsed, Vec<OptionFault>> {
+    pub fn from_pairs<'a>(
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Parsed<Self>, Vec<OptionFault>> {
         let mut options = Self::default();
         let mut seen = Vec::new();
         let mut faults = Vec::new();
@@ -206,7 +180,7 @@ impl Options {
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name == MISSING_UNTIL_3_5 {
-            let is_error = super::known::boolean(value)?;
+            let is_error = boolean(value)?;
             self.table_field_additional_missing = if is_error { Missing::Error } else { Missing::Ignore };
             return Ok(());
         }

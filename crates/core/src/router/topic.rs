@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::java::{Pattern, Refusal, Replacement, StepLimit};
-use super::options::{OptionFault, Options};
+use super::options::Options;
+use crate::options::OptionFault;
 
 /// Debezium's default for `route.topic.regex`.
 pub(super) const DEFAULT_REGEX: &str = "(?<routedByValue>.*)";

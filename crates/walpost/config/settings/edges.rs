@@ -7,7 +7,8 @@ use walpost_kafka::Limits;
 pub use walpost_kafka::Settings as KafkaSettings;
 
 use walpost_core::failure::chain;
-use walpost_core::router::{OptionFault, Options, Router};
+use walpost_core::options::OptionFault;
+use walpost_core::router::{Options, Router};
 use walpost_postgres::ConnectionSettings;
 
 /// Without Kafka there are no settings of it.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use walpost_core::router::{KnownOption, Options};
+use walpost_core::options::KnownOption;
+use walpost_core::router::Options;
 
 use super::*;
 use crate::config::raw::{self, Key, Section};
@@ -50,7 +51,7 @@ fn a_key_that_changes_nothing_does_not_exist() {
 }
 
 /// Two values of a router's option, by what the manual says that it takes.
-fn two_values(option: &KnownOption) -> [&'static str; 2] {
+fn two_values(option: &KnownOption<Options>) -> [&'static str; 2] {
     match option.kind {
         "boolean" => ["true", "false"],
         "column" | "string" | "Java replacement string" => ["one", "other"],

@@ -1,7 +1,7 @@
 use super::{EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, Missing, NullBehavior, Options, Parsed};
 use crate::router::{Placement, Router, Target};
 
-fn parsed(pairs: &[(&str, &str)]) -> Parsed {
+fn parsed(pairs: &[(&str, &str)]) -> Parsed<Options> {
     Options::from_pairs(pairs.iter().copied()).unwrap()
 }
 
