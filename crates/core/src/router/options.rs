@@ -2,6 +2,7 @@
 
 use super::known::KNOWN;
 use super::placement::Placement;
+use crate::expand;
 use crate::nearest::nearest;
 use crate::options::{KnownOption, OptionFault, Parsed, boolean};
 
@@ -178,6 +179,20 @@ impl Options {
         Ok(Parsed { options, warnings })
     }
 
+    /// Whether a value is an envelope: one column at least is placed into it.
+    pub(super) fn is_enveloped(&self) -> bool {
+        self.table_fields_additional_placement.iter().any(Placement::is_envelope)
+    }
+
+    /// How JSON payloads are expanded, if they are.
+    pub(super) fn expansion(&self) -> Option<expand::Settings> {
+        self.table_expand_json_payload.then_some(expand::Settings {
+            nulls: self.table_json_payload_null_behavior,
+            empty_arrays: self.table_json_payload_empty_array_behavior,
+            names: self.field_name_adjustment_mode,
+        })
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name == MISSING_UNTIL_3_5 {
             let is_error = boolean(value)?;
@@ -202,8 +217,7 @@ impl Options {
             ),
             (
                 "table.field.event.schema.version",
-                self.table_field_event_schema_version.is_some()
-                    && !self.table_fields_additional_placement.iter().any(Placement::is_envelope),
+                self.table_field_event_schema_version.is_some() && !self.is_enveloped(),
                 "it only concerns values that are enveloped, and no column is placed into an envelope",
             ),
             (
