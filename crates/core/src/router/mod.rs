@@ -4,12 +4,13 @@
 //! value, key, topic. So a row with several faults is refused for the one that Debezium would have died of. Where Debezium
 //! dies of what can be published without a guess, it is published: a `timestamptz` as the timestamp, an integer as the route.
 //!
-//! What it refuses to do: change a payload. Without a converter in the configuration the value is the payload column's own
-//! bytes, a slice of what PostgreSQL sent. Options whose meaning is not built yet are refused by name when the relay starts,
-//! never ignored at a row.
+//! What it refuses to do: change a payload unasked. Without a converter in the configuration the value is the payload column's
+//! own bytes, a slice of what PostgreSQL sent. What cannot be honoured is refused by name when the relay starts, never ignored at
+//! a row.
 //!
 //! On the plain path an event costs no allocation: the parts of the record are slices of the frame, header names and topics
-//! are shared.
+//! are shared. Who asks for more pays for it: a column that has to be read is read into a value of
+//! [Connect's model](crate::connect) and written by a [converter](crate::convert).
 
 mod binding;
 mod body;
@@ -70,7 +71,6 @@ impl Router {
     /// Every option that cannot be honoured, all at once.
     pub fn of_connector(options: Options, connector: Connector) -> Result<Self, Vec<OptionFault>> {
         let mut faults = unnamed_columns(&options);
-        faults.extend(not_built_yet(&options));
         faults.extend(envelope_faults(&options, &connector));
         match Routes::new(&options) {
             Ok(routes) if faults.is_empty() => Ok(Self { options, connector, routes }),
@@ -231,21 +231,6 @@ fn envelope_faults(options: &Options, connector: &Connector) -> Vec<OptionFault>
             "the name of the value's schema begins with the connector's \"topic.prefix\"; set it beside the converters";
         faults.push(fault(reason.to_owned()));
     }
-    faults
-}
-
-/// A fault for each option that asks for what is not built yet.
-fn not_built_yet(options: &Options) -> Vec<OptionFault> {
-    let default = Options::default();
-    let mut faults = Vec::new();
-    let tracing = [
-        ("tracing.span.context.field", options.tracing_span_context_field != default.tracing_span_context_field),
-        ("tracing.operation.name", options.tracing_operation_name != default.tracing_operation_name),
-        ("tracing.with.context.field.only", !options.tracing_with_context_field_only),
-    ];
-    let reason = "traces are not passed on yet; leave the option out, or place the column as a header";
-    let tracing = tracing.into_iter().filter(|(_, is_set)| *is_set);
-    faults.extend(tracing.map(|(option, _)| OptionFault::new(option, reason)));
     faults
 }
 

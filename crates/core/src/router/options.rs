@@ -221,6 +221,13 @@ impl Options {
                 "it only concerns values that are enveloped, and no column is placed into an envelope",
             ),
             (
+                "tracing.span.context.field",
+                self.tracing_span_context_field != default.tracing_span_context_field,
+                NO_TRACES,
+            ),
+            ("tracing.operation.name", self.tracing_operation_name != default.tracing_operation_name, NO_TRACES),
+            ("tracing.with.context.field.only", !self.tracing_with_context_field_only, NO_TRACES),
+            (
                 "table.json.payload.null.behavior",
                 unexpanded && self.table_json_payload_null_behavior != default.table_json_payload_null_behavior,
                 NEEDS_EXPANSION,
@@ -241,6 +248,9 @@ impl Options {
         idle.map(|(name, _, why)| format!("{name}: it has no effect: {why}")).collect()
     }
 }
+
+/// Debezium makes spans only where somebody has put OpenTelemetry on its class path.
+const NO_TRACES: &str = "no spans are made; place the column as a header, so that consumers can go on with its trace";
 
 const NEEDS_EXPANSION: &str = "it only concerns payloads that \"table.expand.json.payload\" expands";
 
