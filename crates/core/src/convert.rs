@@ -1,14 +1,24 @@
 //! From a column's text to the bytes of a key, a value or a header.
 //!
-//! Here are the plain forms, which hold where no Connect converter is configured: a key and a value are the column's own
-//! bytes, a header is what Connect's `SimpleHeaderConverter` writes. Whatever PostgreSQL sends in the right form already is
-//! passed on as a slice of the frame. Connect's converters (`StringConverter`, `JsonConverter` with and without schemas,
-//! `ByteArrayConverter`, `BinaryDataConverter`), envelopes and expanded JSON belong beside them: each takes what the router
-//! has chosen and gives bytes, and none of them knows a topic or a role.
+//! Connect's converters are here by their class names: `StringConverter`, `SimpleHeaderConverter`, `JsonConverter` with and without
+//! schemas, `ByteArrayConverter`, `BinaryDataConverter` and those for a single type. Each is made ready for a schema once and then
+//! takes what the router has chosen and gives bytes; none of them knows a topic or a role. Those that need a schema registry are
+//! refused by name.
 //!
-//! A column's DEFAULT, which Connect puts in the place of NULL, is not known from the stream; NULL is null here.
+//! Text goes through none of them where a slice of the frame is what they would write ([`Prepared::passes`]).
+//!
+//! The plain functions below hold where no converter is configured: a key and a value are the column's own bytes, a header is what
+//! `SimpleHeaderConverter` writes. A column's DEFAULT, which Connect puts in the place of NULL, is not known to them.
 
+mod choice;
 mod converter;
+mod header_text;
+mod java;
+mod json;
+#[cfg(test)]
+mod tests;
+mod text;
+mod write;
 
 pub use converter::{ConvertError, Converter, Prepared, Side};
 
@@ -61,7 +71,7 @@ fn base64(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+mod own_bytes_tests {
     use super::base64;
 
     #[test]
