@@ -14,6 +14,10 @@ use walpost_testkit::consumer::{Header, Received};
 
 use super::Outcome;
 
+/// A topic outside of any prefix, which all cases of the recording shared; the case for which it was read; and the case that also
+/// wrote into it, whose record is found there.
+const SHARED: (&str, &str, &str) = ("plain", "route-regex-nomatch", "route-regex");
+
 /// Options by their names.
 pub(super) type Options = BTreeMap<String, String>;
 
@@ -131,7 +135,16 @@ impl Case {
             entries.into_iter().filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect();
         files.sort();
         let texts = files.iter().map(fs::read_to_string).collect::<Result<Vec<_>, _>>()?;
-        texts.iter().flat_map(|text| text.lines()).enumerate().map(|(index, line)| Self::parse(line, index)).collect()
+        let lines = texts.iter().flat_map(|text| text.lines()).enumerate();
+        let mut cases = lines.map(|(index, line)| Self::parse(line, index)).collect::<Outcome<Vec<_>>>()?;
+        give_back(&mut cases);
+        Ok(cases)
+    }
+
+    /// Whether one of its statements names the id of a record.
+    fn writes(&self, record: &Expected) -> bool {
+        let record = record.as_received();
+        record.id().is_some_and(|id| self.dml.iter().any(|statement| statement.contains(&literal(id))))
     }
 
     fn parse(line: &str, index: usize) -> Outcome<Self> {
@@ -189,6 +202,27 @@ impl Case {
         let is_text = |converter: &str| converter == "StringConverter";
         is_text(&self.key_converter) && is_text(&self.value_converter) && self.connector.is_empty()
     }
+}
+
+/// An id as it stands in a statement.
+pub(super) fn literal(id: &str) -> String {
+    format!("'{id}'")
+}
+
+/// Expects each record of the [`SHARED`] topic of the case that wrote it.
+fn give_back(cases: &mut [Case]) {
+    let (topic, reader, writer) = SHARED;
+    let mut strays = Vec::new();
+    for case in cases.iter_mut().filter(|case| case.name == reader) {
+        let records = std::mem::take(&mut case.debezium_records).into_iter();
+        let (foreign, own) = records.partition(|record| record.topic == topic && !case.writes(record));
+        (strays, case.debezium_records) = (foreign, own);
+    }
+    for case in cases.iter_mut().filter(|case| case.name == writer) {
+        assert!(!strays.is_empty() && strays.iter().all(|stray| case.writes(stray)), "{strays:?} are not of {writer}");
+        case.debezium_records.append(&mut strays);
+    }
+    assert!(strays.is_empty(), "nobody wrote {strays:?}");
 }
 
 /// `JsonConverter schemas.enable=false`, as the two options that it stands for.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use walpost_testkit::consumer::Received;
 
-use super::case::Expected;
+use super::case::{Expected, literal};
 
 /// When the server took a statement, by its own clock, in milliseconds since 1970.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Comparison<'_> {
 
     /// Whether the statement that wrote the row committed at that time. Where none names its id, any may have written it.
     fn may_be_the_commit_of(&self, record: &Received, time: i64) -> bool {
-        let names = |window: &&Window| record.id().is_some_and(|id| window.statement.contains(id));
+        let names = |window: &&Window| record.id().is_some_and(|id| window.statement.contains(&literal(id)));
         let is_in = |window: &Window| (window.from_ms..=window.to_ms).contains(&time);
         let mut writers = self.windows.iter().filter(names).peekable();
         if writers.peek().is_some() { writers.any(is_in) } else { self.windows.iter().any(is_in) }

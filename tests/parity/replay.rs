@@ -13,7 +13,7 @@ use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
 use walpost_testkit::servers::{Database, shared_kafka, shared_postgres, wait_until};
 
 use super::Outcome;
-use super::case::{Case, DeadLetter, Expected, Options};
+use super::case::{Case, DeadLetter, Expected, Options, literal};
 use super::compare::{Comparison, Window};
 use crate::rig::WALPOST;
 
@@ -219,7 +219,7 @@ impl<'a> Play<'a> {
     /// What is expected of the rows that were written before this one.
     fn in_front_of(&self, bad_row: &DeadLetter) -> Outcome<Vec<Expected>> {
         let text = self.case.dml.join("\n");
-        let place = |id: &str| text.find(id).ok_or_else(|| format!("no statement writes the row {id}"));
+        let place = |id: &str| text.find(&literal(id)).ok_or_else(|| format!("no statement writes the row {id}"));
         let end = place(&bad_row.id)?;
         let ids = self.case.expected().iter().map(|record| (record.as_received(), record));
         let places = ids.map(|(shown, record)| Ok((place(shown.id().unwrap_or_default())?, record)));
