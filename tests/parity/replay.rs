@@ -56,18 +56,28 @@ impl Stage {
     }
 
     fn drop_slot(&self, name: &str) -> Outcome {
-        wait_for_slot(&self.database, name)?;
         let from = format!("FROM pg_replication_slots WHERE slot_name = '{name}'");
-        self.database.psql(&format!("SELECT pg_drop_replication_slot(slot_name) {from}"))?;
+        self.database.psql(&format!("{}\nSELECT pg_drop_replication_slot(slot_name) {from}", walsender_gone(name)))?;
         Ok(())
     }
 }
 
-/// Waits until nobody reads the slot: the server takes a moment to notice the end of a relay.
-fn wait_for_slot(database: &Database, name: &str) -> Outcome {
-    let query = format!("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{name}' AND active");
-    wait_until("the slot to be let go", STEP, || database.value(&query).is_ok_and(|count| count == "0"))?;
-    Ok(())
+/// A statement that waits until nobody reads the slot: the server takes a moment to notice the end of a relay.
+fn walsender_gone(slot: &str) -> String {
+    format!(
+        "DO $$ BEGIN\n\
+           FOR attempt IN 1..1000 LOOP\n\
+             EXIT WHEN NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = '{slot}' AND active);\n\
+             PERFORM pg_sleep(0.01);\n\
+           END LOOP;\n\
+         END $$;"
+    )
+}
+
+/// Reads all that is there. A partition that was just made may have no leader for a moment.
+fn read_to_end(consumer: &mut Consumer) -> Outcome<&[Received]> {
+    wait_until("the partitions to be led", STEP, || consumer.read_to_end(STEP).is_ok())?;
+    Ok(consumer.records())
 }
 
 fn topics(case: &Case) -> BTreeSet<&str> {
@@ -88,14 +98,14 @@ struct Play<'a> {
 impl<'a> Play<'a> {
     fn prepare(database: &'a Database, case: &'a Case, foreign: &[&str]) -> Outcome<Self> {
         let kafka = shared_kafka();
-        for topic in topics(case) {
-            let created = kafka.create_topic(topic, case.partitions(topic));
-            // A foreign one may be there from before.
-            if !foreign.contains(&topic) {
-                created?;
-            }
+        for topic in foreign {
+            // It may be there from before.
+            let _ = kafka.create_topic(topic, case.partitions(topic));
         }
-        kafka.create_topic(&marker(case), 1)?;
+        let (mut own, marker) = (topics(case), marker(case));
+        own.retain(|topic| !foreign.contains(topic));
+        own.insert(&marker);
+        kafka.create_topics(&own.iter().map(|topic| (*topic, case.partitions(topic))).collect::<Vec<_>>())?;
         let prefix = &case.prefix;
         let (ddl, published, options) = (case.ddl.join("\n;\n"), case.published(), &case.publication);
         database.psql(&format!(
@@ -106,7 +116,7 @@ impl<'a> Play<'a> {
         ))?;
         let walpost = Walpost::new(WALPOST, &config(database, case))?;
         let mut consumer = Consumer::of_prefix(kafka.bootstrap(), prefix)?.and_topics(foreign);
-        let older = consumer.read_to_end(STEP)?.len();
+        let older = if foreign.is_empty() { 0 } else { read_to_end(&mut consumer)?.len() };
         Ok(Self { database, case, walpost, consumer, older, windows: Vec::new() })
     }
 
@@ -232,15 +242,14 @@ impl<'a> Play<'a> {
         let advice = ended.log.lines().find_map(|line| line.split_once("run: SELECT "));
         let (statement, command) =
             advice.and_then(|(_, advice)| advice.split_once(", then walpost ")).ok_or("there is no advice")?;
-        wait_for_slot(self.database, &self.case.prefix)?;
-        self.database.psql(&format!("SELECT {statement}"))?;
+        self.database.psql(&format!("{}\nSELECT {statement}", walsender_gone(&self.case.prefix)))?;
         let command: Vec<&str> = command.split_whitespace().take(2).collect();
         let ended = self.walpost.call(&command)?;
         if ended.code() == Some(0) { Ok(()) } else { Err(format!("{command:?} said:\n{}", ended.log).into()) }
     }
 
     fn read(&mut self) -> Outcome<Vec<Received>> {
-        let records = self.consumer.read_to_end(STEP)?;
+        let records = read_to_end(&mut self.consumer)?;
         Ok(records.get(self.older..).unwrap_or_default().to_vec())
     }
 
