@@ -15,10 +15,10 @@ use walpost_testkit::servers::{Database, shared_kafka, shared_postgres, wait_unt
 use super::Outcome;
 use super::case::{Case, DeadLetter, Expected, Options, literal};
 use super::compare::{Comparison, Window};
-use crate::rig::WALPOST;
+use crate::rig::{LIMIT, WALPOST};
 
 /// For any one step of a case.
-const STEP: Duration = Duration::from_secs(30);
+const STEP: Duration = LIMIT;
 
 /// Whether the relay knows `[outbox.connect]`. Until it does, only cases that need none of it can be played.
 const HAS_CONNECT: bool = false;
@@ -49,7 +49,7 @@ impl Stage {
         let foreign: Vec<&str> = topics(case).into_iter().filter(|topic| !topic.starts_with(&case.prefix)).collect();
         let turn = || FOREIGN_TOPICS.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = (!foreign.is_empty()).then(turn);
-        let outcome = Play::prepare(&self.database, case, &foreign).and_then(|mut play| play.to_the_end());
+        let outcome = Play::prepare(&self.database, case, &foreign).and_then(|mut play| play.run());
         // Slots are few, and each keeps the log.
         self.drop_slot(&case.prefix)?;
         outcome
@@ -120,7 +120,7 @@ impl<'a> Play<'a> {
         Ok(Self { database, case, walpost, consumer, older, windows: Vec::new() })
     }
 
-    fn to_the_end(&mut self) -> Outcome {
+    fn run(&mut self) -> Outcome {
         let ours = self.case.ours();
         let refusal = ours.and_then(|ours| ours.refuses_start.as_deref());
         let stop = ours.and_then(|ours| ours.stops.as_deref());

@@ -284,6 +284,7 @@ mod tests {
         let bootstrap = shared_kafka().bootstrap();
         let mut by_name = Consumer::of_topics(bootstrap, &[&topic]).unwrap();
         let mut by_prefix = Consumer::of_prefix(bootstrap, &prefix).unwrap();
+        let mut by_either = Consumer::of_prefix(bootstrap, &name("none")).unwrap().and_topics(&[&topic]);
         assert!(by_name.read_to_end(LIMIT).unwrap().is_empty());
         assert!(by_prefix.read_to_end(LIMIT).unwrap().is_empty());
         shared_kafka().create_topic(&topic, 1).unwrap();
@@ -292,6 +293,7 @@ mod tests {
         producer.flush(LIMIT).unwrap();
         by_name.read_count(1, LIMIT).unwrap();
         by_prefix.read_count(1, LIMIT).unwrap();
+        by_either.read_count(1, LIMIT).unwrap();
     }
 
     #[test]

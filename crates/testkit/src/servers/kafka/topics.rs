@@ -82,6 +82,19 @@ mod tests {
     }
 
     #[test]
+    fn several_topics_are_made_at_once_each_with_its_partitions() {
+        let kafka = shared_kafka();
+        let [one, other] = ["one", "other"].map(|name| format!("several-{name}-{}", std::process::id()));
+        kafka.create_topics(&[(&one, 1), (&other, 3)]).unwrap();
+        let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", kafka.bootstrap()).create().unwrap();
+        for (topic, partitions) in [(&one, 1), (&other, 3)] {
+            let metadata = consumer.fetch_metadata(Some(topic), LIMIT).unwrap();
+            assert_eq!(metadata.topics()[0].partitions().len(), partitions);
+        }
+        assert!(kafka.create_topics(&[(&one, 1)]).unwrap_err().to_string().contains(&one));
+    }
+
+    #[test]
     fn a_topic_name_that_kafka_forbids_is_refused() {
         assert!(shared_kafka().create_topic("no spaces", 1).is_err());
     }
