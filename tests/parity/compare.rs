@@ -56,12 +56,11 @@ impl Comparison<'_> {
     fn difference(&self, expected: &Expected, received: &Received) -> Option<String> {
         let fields = self.fields(expected, received);
         (!fields.is_empty()).then(|| {
-            format!(
-                "differs in {}:\n    expected {}\n    received {}",
-                fields.join(", "),
-                shown(&expected.as_received()),
-                shown(received)
-            )
+            let both = format!("expected {}\n    received {}", shown(&expected.as_received()), shown(received));
+            let times = self.writers(received).map(|window| format!("{} to {}", window.from_ms, window.to_ms));
+            let written = fields.contains(&"timestamp").then(|| times.collect::<Vec<_>>().join(", "));
+            let written = written.map(|times| format!("\n    its statement ran from {times}")).unwrap_or_default();
+            format!("differs in {}:\n    {both}{written}", fields.join(", "))
         })
     }
 
@@ -82,12 +81,17 @@ impl Comparison<'_> {
         fields.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
     }
 
-    /// Whether the statement that wrote the row committed at that time. Where none names its id, any may have written it.
+    /// Whether a statement that may have written the row committed at that time.
     fn may_be_the_commit_of(&self, record: &Received, time: i64) -> bool {
-        let names = |window: &&Window| record.id().is_some_and(|id| window.statement.contains(&literal(id)));
-        let is_in = |window: &Window| (window.from_ms..=window.to_ms).contains(&time);
-        let mut writers = self.windows.iter().filter(names).peekable();
-        if writers.peek().is_some() { writers.any(is_in) } else { self.windows.iter().any(is_in) }
+        self.writers(record).any(|window| (window.from_ms..=window.to_ms).contains(&time))
+    }
+
+    /// The statements that name the row's id; where none does, any may have written it.
+    fn writers(&self, record: &Received) -> impl Iterator<Item = &Window> {
+        let id = record.id().map(literal);
+        let names = move |window: &Window| id.as_ref().is_some_and(|id| window.statement.contains(id));
+        let is_named = self.windows.iter().any(&names);
+        self.windows.iter().filter(move |window| !is_named || names(window))
     }
 }
 
