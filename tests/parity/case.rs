@@ -196,12 +196,6 @@ impl Case {
         let value = converter("value.converter", &self.value_converter);
         own.into_iter().chain(key).chain(value).chain(self.connector.clone()).collect()
     }
-
-    /// Whether its converters and connector do nothing.
-    pub(super) fn is_plain(&self) -> bool {
-        let is_text = |converter: &str| converter == "StringConverter";
-        is_text(&self.key_converter) && is_text(&self.value_converter) && self.connector.is_empty()
-    }
 }
 
 /// An id as it stands in a statement.

@@ -20,9 +20,6 @@ use crate::rig::{LIMIT, WALPOST};
 /// For any one step of a case.
 const STEP: Duration = LIMIT;
 
-/// Whether the relay knows `[outbox.connect]`. Until it does, only cases that need none of it can be played.
-const HAS_CONNECT: bool = false;
-
 /// How many differences of a case are shown, all of them in full.
 const SHOWN: usize = 8;
 
@@ -44,9 +41,6 @@ impl Stage {
 
     /// Plays a case and compares.
     pub(super) fn play(&self, case: &Case) -> Outcome {
-        if !HAS_CONNECT && !case.is_plain() {
-            return Err("the relay does not know [outbox.connect] yet".into());
-        }
         // Topics outside of the prefix are shared with other cases, so those wait for each other.
         static FOREIGN_TOPICS: Mutex<()> = Mutex::new(());
         let foreign: Vec<&str> = topics(case).into_iter().filter(|topic| !topic.starts_with(&case.prefix)).collect();
@@ -288,14 +282,14 @@ fn marker(case: &Case) -> String {
 fn config(database: &Database, case: &Case) -> Config {
     let prefix = &case.prefix;
     let topic = marker(case);
-    let config = Config::new(&database.url(), prefix)
+    Config::new(&database.url(), prefix)
         .kafka(shared_kafka().bootstrap())
         .set("source", "publication", &format!(r#"["{prefix}", "{prefix}_marker"]"#))
         .set("source", "create", "true")
         .set("retry", "max_ms", "1000")
         .outbox(&format!("{prefix}.parity_marker"), &[("route.topic.replacement", &topic)])
-        .outbox(&case.table, &pairs(&case.router));
-    if HAS_CONNECT { config.connect(&pairs(&case.connect())) } else { config }
+        .outbox(&case.table, &pairs(&case.router))
+        .connect(&pairs(&case.connect()))
 }
 
 fn pairs(options: &Options) -> Vec<(&str, &str)> {
