@@ -21,6 +21,7 @@ mod text;
 mod write;
 
 pub use converter::{ConvertError, Converter, Prepared, Side};
+pub(crate) use write::json_string;
 
 use bytes::Bytes;
 
