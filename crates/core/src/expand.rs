@@ -16,6 +16,7 @@
 //!
 //! What it refuses to do: fail. Text that Jackson does not take, or that no schema comes of, stays the text that it is.
 
+mod document;
 mod fill;
 mod names;
 mod parse;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use self::document::Document;
 use crate::connect::{Schema, Value};
 use crate::convert::json_string;
 use crate::router::{EmptyArrayBehavior, FieldNameAdjustment, NullBehavior};
@@ -62,7 +64,7 @@ pub fn expand(text: &str, name: &str, settings: Settings) -> Expanded {
     if !text.starts_with(['{', '[']) {
         return Expanded::Unchanged;
     }
-    let Ok(document) = parse::Document::parse(text, settings.names) else { return Expanded::Unchanged };
+    let Ok(document) = Document::parse(text, settings.names) else { return Expanded::Unchanged };
     let shape = match shape::infer(&document, name, settings) {
         Ok(Some(shape)) => shape,
         Ok(None) => return Expanded::Document(string_of(text)),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::parse::{Document, Node, Object};
+use super::document::{Document, Node, Object};
 use crate::connect::{Field, Schema, SchemaType, Value};
 
 /// A document as a value of the schema; `None` where it does not fit.

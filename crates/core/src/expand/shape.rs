@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Settings;
-use super::parse::{Document, Node, Object};
+use super::document::{Document, Node, Object};
 use crate::connect::{Field, Schema, SchemaType};
 use crate::router::{EmptyArrayBehavior, NullBehavior};
 
