@@ -14,6 +14,7 @@ mod crash;
 mod delivery;
 mod faults;
 mod papers;
+mod parity;
 mod rig;
 mod security;
 mod slot;

@@ -63,7 +63,20 @@ enum Form {
 /// A value that the converter cannot write. It never tells what the value was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ConvertError(pub(crate) String);
+pub struct ConvertError(String);
+
+impl ConvertError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl Default for Converter {
+    /// `StringConverter`
+    fn default() -> Self {
+        Self { class: Class::Text, warnings: Vec::new() }
+    }
+}
 
 impl Converter {
     /// The converter of this class with these options.
@@ -82,6 +95,18 @@ impl Converter {
         &self.warnings
     }
 
+    /// Whether what it writes tells of schemas, by name.
+    #[must_use]
+    pub fn writes_schemas(&self) -> bool {
+        self.class.json().is_some_and(|options| options.has_schemas)
+    }
+
+    /// Whether what it writes is JSON, so that a document without a schema can be part of it.
+    #[must_use]
+    pub fn writes_json(&self) -> bool {
+        self.class.json().is_some()
+    }
+
     /// Makes it ready for values of a schema; `None` for values without one ([`Value::Json`]).
     ///
     /// # Errors
@@ -89,6 +114,17 @@ impl Converter {
     pub fn prepare(&self, schema: Option<&Arc<Schema>>) -> Result<Prepared, String> {
         let form = form(&self.class, schema.map(Arc::as_ref))?;
         Ok(Prepared { schema: schema.cloned(), form })
+    }
+}
+
+impl Class {
+    /// The options of the converter that writes what is no bytes, where that is JSON.
+    fn json(&self) -> Option<&JsonOptions> {
+        match self {
+            Self::Json(options) => Some(options),
+            Self::BinaryData(Some(delegate)) => delegate.json(),
+            Self::Text | Self::HeaderText | Self::Bytes | Self::BinaryData(None) | Self::Single(_) => None,
+        }
     }
 }
 
@@ -156,7 +192,7 @@ impl Single {
     }
 
     fn bytes(self, value: &Value) -> Result<Option<Bytes>, ConvertError> {
-        let out_of_range = |_| ConvertError("it is out of the range of its type".to_owned());
+        let out_of_range = |_| ConvertError::new("it is out of the range of its type".to_owned());
         Ok(Some(match (self, value) {
             (_, Value::Null) => return Ok(None),
             (Self::Short, Value::Integer(value)) => {
@@ -183,7 +219,7 @@ fn big_endian(bytes: &[u8]) -> Bytes {
 }
 
 fn not_of_its_schema() -> ConvertError {
-    ConvertError("its value is not what its schema says".to_owned())
+    ConvertError::new("its value is not what its schema says".to_owned())
 }
 
 impl Prepared {

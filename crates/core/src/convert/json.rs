@@ -99,7 +99,7 @@ impl JsonOptions {
             (Value::Struct(values), SchemaType::Struct(fields)) if values.len() == fields.len() => {
                 self.structure(out, fields, values)?;
             }
-            _ => return Err(ConvertError(format!("it is not the {} that its schema says", schema.kind.name()))),
+            _ => return Err(ConvertError::new(format!("it is not the {} that its schema says", schema.kind.name()))),
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl JsonOptions {
                 out.extend_from_slice(b"null");
                 Ok(())
             }
-            _ => Err(ConvertError("it is null where its schema knows neither null nor a default".to_owned())),
+            _ => Err(ConvertError::new("it is null where its schema knows neither null nor a default".to_owned())),
         }
     }
 
@@ -123,7 +123,7 @@ impl JsonOptions {
         let scale =
             schema.parameters.iter().find(|(name, _)| &**name == "scale").and_then(|(_, scale)| scale.parse().ok());
         if scale != Some(decimal.scale) || !schema.is_named(logical::DECIMAL) {
-            return Err(ConvertError("it is a decimal of another scale than its schema says".to_owned()));
+            return Err(ConvertError::new("it is a decimal of another scale than its schema says".to_owned()));
         }
         base64(out, &java::unscaled_bytes(decimal));
         Ok(())
