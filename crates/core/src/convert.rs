@@ -18,3 +18,4 @@ mod text;
 mod write;
 
 pub use converter::{ConvertError, Converter, Prepared, Side};
+pub(crate) use write::json_string;

@@ -41,7 +41,7 @@ pub(super) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
 ///
 /// A surrogate without its other half, which Java's strings can hold and the escapes of a JSON document can name, comes here in
 /// the three bytes that UTF-8 would have for it, and leaves as an escape again.
-pub(super) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text;
