@@ -24,7 +24,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::binding::Binding;
-pub use self::options::{EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, Missing, NullBehavior, Options};
+pub use self::options::{
+    EmptyArrayBehavior, FieldNameAdjustment, FormerName, InvalidOperation, Missing, NullBehavior, Options,
+};
 pub use self::placement::{Placement, Target};
 
 use self::binding::{Column, Placed, Slot};
