@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::description::Description;
 use crate::outbox::{Outbox, Outboxes, TableName};
 use crate::pgoutput::{Relation, Type};
 use crate::router::Binding;
@@ -59,7 +60,9 @@ impl Catalog {
         let schema = if relation.namespace.is_empty() { "pg_catalog" } else { relation.namespace };
         let is_named = |table: &TableName| table.schema == schema && table.table == relation.name;
         let entry = match self.outboxes.iter().enumerate().find(|(_, outbox)| is_named(&outbox.table)) {
-            Some((place, outbox)) => Entry::Outbox(place, Box::new(outbox.router.bind(&self.based(relation)))),
+            Some((place, outbox)) => {
+                Entry::Outbox(place, Box::new(outbox.router.bind(&self.based(relation), &Description::default())))
+            }
             None => Entry::Other,
         };
         let is_outbox = matches!(entry, Entry::Outbox(..));

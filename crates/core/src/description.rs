@@ -89,4 +89,18 @@ impl Description {
     pub fn type_of(&self, id: u32) -> Option<&TypeDescription> {
         self.types.iter().find(|described| described.id == id)
     }
+
+    /// The OID of what a value of this type is kept as: of a domain its base, however many domains lie between.
+    #[must_use]
+    pub fn base_of(&self, id: u32) -> u32 {
+        let mut base = id;
+        // The catalogue allows no circle; a description that somebody made up might have one.
+        for _ in 0..self.types.len() {
+            match self.type_of(base).map(|described| &described.kind) {
+                Some(TypeKind::Domain { base: next, .. }) => base = *next,
+                _ => break,
+            }
+        }
+        base
+    }
 }

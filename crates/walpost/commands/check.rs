@@ -81,7 +81,7 @@ fn row_findings((outbox, inspected): (&Outbox, &InspectedTable)) -> Vec<Finding>
     };
     let remedy = "change the column's type, or name another column in the router's option";
     let subject = format!("outbox {}", outbox.table);
-    let binding = outbox.router.bind(&relation);
+    let binding = outbox.router.bind(&relation, &walpost_core::description::Description::default());
     binding.faults().map(|fault| Finding::error(subject.clone(), fault.reason.clone(), remedy)).collect()
 }
 

@@ -32,7 +32,20 @@ pub struct Prepared {}
 /// A value that the converter cannot write. It never tells what the value was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ConvertError(pub(crate) String);
+pub struct ConvertError(String);
+
+impl ConvertError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl Default for Converter {
+    /// `StringConverter`
+    fn default() -> Self {
+        Self { side: Side::Value }
+    }
+}
 
 impl Converter {
     /// The converter of this class with these options.
@@ -41,6 +54,18 @@ impl Converter {
     /// Nobody knows the class or an option of it, or a value makes no sense.
     pub fn new(_choice: &ConverterChoice, side: Side) -> Result<Self, OptionFault> {
         Ok(Self { side })
+    }
+
+    /// Whether what it writes tells of schemas, by name.
+    #[must_use]
+    pub fn writes_schemas(&self) -> bool {
+        false
+    }
+
+    /// Whether what it writes is JSON, so that a document without a schema can be part of it.
+    #[must_use]
+    pub fn writes_json(&self) -> bool {
+        false
     }
 
     /// Makes it ready for values of a schema; `None` for values without one ([`Value::Json`]).

@@ -4,6 +4,7 @@ mod former;
 
 use super::known::KNOWN;
 use super::placement::Placement;
+use crate::expand;
 use crate::nearest::nearest;
 use crate::options::{KnownOption, OptionFault, Parsed};
 use former::FORMER;
@@ -179,6 +180,20 @@ impl Options {
         Ok(Parsed { options, warnings })
     }
 
+    /// Whether a value is an envelope: one column at least is placed into it.
+    pub(super) fn is_enveloped(&self) -> bool {
+        self.table_fields_additional_placement.iter().any(Placement::is_envelope)
+    }
+
+    /// How JSON payloads are expanded, if they are.
+    pub(super) fn expansion(&self) -> Option<expand::Settings> {
+        self.table_expand_json_payload.then_some(expand::Settings {
+            nulls: self.table_json_payload_null_behavior,
+            empty_arrays: self.table_json_payload_empty_array_behavior,
+            names: self.field_name_adjustment_mode,
+        })
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if let Some(former) = former::find(name) {
             return self.set(former.now, &former.value(value)?);
@@ -201,10 +216,16 @@ impl Options {
             ),
             (
                 "table.field.event.schema.version",
-                self.table_field_event_schema_version.is_some()
-                    && !self.table_fields_additional_placement.iter().any(Placement::is_envelope),
+                self.table_field_event_schema_version.is_some() && !self.is_enveloped(),
                 "it only concerns values that are enveloped, and no column is placed into an envelope",
             ),
+            (
+                "tracing.span.context.field",
+                self.tracing_span_context_field != default.tracing_span_context_field,
+                NO_TRACES,
+            ),
+            ("tracing.operation.name", self.tracing_operation_name != default.tracing_operation_name, NO_TRACES),
+            ("tracing.with.context.field.only", !self.tracing_with_context_field_only, NO_TRACES),
             (
                 "table.json.payload.null.behavior",
                 unexpanded && self.table_json_payload_null_behavior != default.table_json_payload_null_behavior,
@@ -226,6 +247,9 @@ impl Options {
         idle.map(|(name, _, why)| format!("{name}: it has no effect: {why}")).collect()
     }
 }
+
+/// Debezium makes spans only where somebody has put OpenTelemetry on its class path.
+const NO_TRACES: &str = "no spans are made; place the column as a header, so that consumers can go on with its trace";
 
 const NEEDS_EXPANSION: &str = "it only concerns payloads that \"table.expand.json.payload\" expands";
 

@@ -68,8 +68,8 @@ pub(super) const VALUES: Group = Group {
         "topic.cache.size", "10000", "2.0" .. "", Needless: "the router names the topics.";
         "topic.naming.strategy", "", "2.0" .. "", Needless: "the router names the topics.";
         "topic.selection.strategy", "", "0.9" .. "0.9", Needless: "the router names the topics.";
-        "schemas.storage.*", "", "3.6" .. "", Needless: "schemas of tables are kept in memory, as many as there are outboxes.";
-        "tables.storage.*", "", "3.6" .. "", Needless: "schemas of tables are kept in memory, as many as there are outboxes.";
+        "memory.management.schemas.*", "", "3.6" .. "", Needless: "schemas of tables are kept in memory, as many as there are outboxes.";
+        "memory.management.tables.*", "", "3.6" .. "", Needless: "schemas of tables are kept in memory, as many as there are outboxes.";
         "schema.history.internal", "", "2.0" .. "", Needless: "the PostgreSQL connector never had a schema history.";
         "schema.history.internal.*", "", "2.0" .. "", Needless: "the PostgreSQL connector never had a schema history.";
     },
