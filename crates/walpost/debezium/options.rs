@@ -140,11 +140,11 @@ pub fn groups() -> impl Iterator<Item = &'static Group> {
     [CONNECTOR, WORKER, PRODUCER, SERVER, TRANSFORMS].into_iter().flatten()
 }
 
-/// The entry of an option among some groups. One without a `*` goes before a family that it belongs to.
+/// The entry of an option among some groups. A family goes before a larger one that it belongs to.
 #[must_use]
 pub fn find(groups: &[Group], name: &str) -> Option<&'static Entry> {
-    let entries = || groups.iter().flat_map(|group| group.entries);
-    entries().find(|entry| entry.name == name).or_else(|| entries().find(|entry| entry.covers(name)))
+    let entries = groups.iter().flat_map(|group| group.entries);
+    entries.filter(|entry| entry.covers(name)).max_by_key(|entry| (!entry.name.contains('*'), entry.name.len()))
 }
 
 /// The name that was probably meant by one that no entry covers.

@@ -86,7 +86,6 @@ pub(super) const WORKER: Group = Group {
         "admin.listeners", "", "" .. "", Needless: "there is no REST interface.";
         "access.control.*", "", "" .. "", Needless: "there is no REST interface.";
         "response.http.headers.config", "", "" .. "", Needless: "there is no REST interface.";
-        "header.converter.plugin.version", "", "" .. "", Needless: "converters are built in.";
         "inter.worker.*", "", "" .. "", Needless: "there is no cluster of workers.";
         "connect.protocol", "sessioned", "" .. "", Needless: "there is no cluster of workers.";
         "scheduled.rebalance.max.delay.ms", "300000", "" .. "", Needless: "there is no cluster of workers.";

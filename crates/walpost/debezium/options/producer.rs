@@ -35,7 +35,7 @@ pub(super) const PRODUCER: Group = Group {
         "ssl.cipher.suites", "", "" .. "", Cannot: "OpenSSL names cipher suites otherwise; set librdkafka's ssl.cipher.suites by hand.";
         "ssl.*", "", "" .. "", Cannot: "OpenSSL has nothing for it.";
         "acks", "all", "" .. "", Better: "always `all`: with less a broker's crash loses a record that counted as delivered.";
-        "enable.idempotence", "false", "" .. "", Better: "always on: a retry neither repeats nor reorders. (Connect turns it off.)";
+        "enable.idempotence", "false", "" .. "", Better: "always on, where Connect turns it off: a retry neither repeats nor reorders.";
         "max.in.flight.requests.per.connection", "1", "" .. "", Better: "five, in order, because the producer is idempotent.";
         "retries", "2147483647", "" .. "", Better: "there is no last try.";
         "delivery.timeout.ms", "2147483647", "" .. "", Better: "a record is never given up.";
