@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 pub use self::binding::Binding;
 pub use self::connector::Connector;
-pub use self::options::{EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, Missing, NullBehavior, Options};
+pub use self::options::{
+    EmptyArrayBehavior, FieldNameAdjustment, FormerName, InvalidOperation, Missing, NullBehavior, Options,
+};
 pub use self::placement::{Placement, Target};
 
 use self::binding::{Column, Placed, Slot};

@@ -134,6 +134,37 @@ fn the_former_name_of_the_missing_option_is_understood_with_a_warning() {
 }
 
 #[test]
+fn every_former_name_is_understood_with_a_warning_that_names_the_new_one() {
+    for former in Options::former() {
+        assert!(Options::known().iter().any(|option| option.name == former.now), "{}", former.now);
+        let value = match former.name {
+            "table.fields.additional.error.on.missing" => "false",
+            "debezium.op.invalid.behavior" => "fatal",
+            _ => "other",
+        };
+        let Parsed { options, warnings } = parsed(&[(former.name, value)]);
+        let now = parsed(&[(former.now, former.value(value).unwrap().as_str())]);
+        assert_eq!(options, now.options, "{}", former.name);
+        assert_ne!(options, Options::default(), "{}", former.name);
+        assert!(warnings.iter().any(|warning| warning.contains(former.name) && warning.contains(former.now)));
+        let both = faults(&[(former.name, value), (former.now, &former.value(value).unwrap())]);
+        assert!(both.len() == 1 && both[0].starts_with(former.name) && both[0].contains("remove"), "{both:?}");
+    }
+}
+
+#[test]
+fn two_former_names_of_one_option_are_refused() {
+    let faults = faults(&[("table.field.payload.id", "a"), ("table.field.event.payload.id", "b")]);
+    assert!(faults.len() == 1 && faults[0].contains("given too"), "{faults:?}");
+}
+
+#[test]
+fn a_former_name_with_the_connectors_prefix_is_refused_with_the_name_to_write() {
+    let faults = faults(&[("transforms.outbox.debezium.op.invalid.behavior", "warn")]);
+    assert!(faults[0].contains("write \"debezium.op.invalid.behavior\""), "{faults:?}");
+}
+
+#[test]
 fn an_option_without_effect_is_accepted_with_a_warning() {
     let idle = [
         ("table.field.event.type", "kind"),
