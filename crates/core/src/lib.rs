@@ -11,6 +11,7 @@
 pub mod backoff;
 pub mod catalog;
 pub mod convert;
+pub mod description;
 pub mod event;
 pub mod failure;
 pub mod feedback;

@@ -7,6 +7,7 @@ use super::options::{Missing, Options};
 use super::placement::Target;
 use super::topic::Memory;
 use crate::convert;
+use crate::description::Description;
 use crate::event::Event;
 use crate::outbox::TableName;
 use crate::pgoutput::Relation;
@@ -54,7 +55,7 @@ pub(super) enum Placed {
 const MAX_TOLD_ID: usize = 100;
 
 impl Binding {
-    pub(super) fn new(options: &Options, relation: &Relation<'_>) -> Self {
+    pub(super) fn new(options: &Options, relation: &Relation<'_>, _description: &Description) -> Self {
         let finder = Finder::new(relation);
         let role = Role::publishable;
         let mut placed = vec![Placed::Header(

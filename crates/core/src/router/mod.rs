@@ -32,6 +32,7 @@ pub use self::placement::{Placement, Target};
 
 use self::binding::{Column, Placed, Slot};
 use self::topic::{Memory, Routes};
+use crate::description::Description;
 use crate::event::Event;
 use crate::pgoutput::Relation;
 use crate::poison::RowFault;
@@ -104,10 +105,11 @@ impl Router {
         self.options.table_op_invalid_behavior
     }
 
-    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row.
+    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row,
+    /// and a column may be missing from the description.
     #[must_use]
-    pub fn bind(&self, relation: &Relation<'_>) -> Binding {
-        Binding::new(&self.options, relation)
+    pub fn bind(&self, relation: &Relation<'_>, description: &Description) -> Binding {
+        Binding::new(&self.options, relation, description)
     }
 
     /// Makes the record of a row. `binding` is that of the row's relation, made by this router.

@@ -22,7 +22,7 @@ fn a_missing_column_is_named_with_the_option_and_the_columns_that_exist() {
             assert!(reason.contains(part), "{part}: {reason}");
         }
         let row = order_with(&[]);
-        let binding = router(&[(option, value)]).bind(&relation(&row));
+        let binding = router(&[(option, value)]).bind(&relation(&row), &Description::default());
         let faults: Vec<&str> = binding.faults().map(|fault| fault.reason.as_str()).collect();
         assert_eq!(faults, [reason]);
     }
@@ -98,7 +98,8 @@ fn cells_that_no_insert_has_are_faults_that_name_their_column() {
         for bad in [Cell::Unchanged, Cell::Binary(&frame)] {
             let mut cells = [good; 5];
             cells[index] = bad;
-            let result = router.route(&mut router.bind(&relation(&row)), &event(&cells, &frame));
+            let result =
+                router.route(&mut router.bind(&relation(&row), &Description::default()), &event(&cells, &frame));
             match (*name, result) {
                 ("type", result) => assert!(result.is_ok(), "a column without a role does not matter"),
                 (name, result) => assert!(result.unwrap_err().reason.contains(&format!("\"{name}\""))),
@@ -112,7 +113,7 @@ fn a_row_of_another_width_than_its_table_is_at_fault() {
     let row = order_with(&[]);
     let router = router(&[]);
     let frame = Bytes::from_static(b"1");
-    let mut binding = router.bind(&relation(&row));
+    let mut binding = router.bind(&relation(&row), &Description::default());
     for width in [0, 4, 6] {
         let cells = vec![Cell::Text(&frame); width];
         let reason = router.route(&mut binding, &event(&cells, &frame)).unwrap_err().reason;
@@ -125,7 +126,7 @@ fn text_that_is_not_utf_8_passes_except_as_a_route() {
     let row = order_with(&[]);
     let router = router(&[]);
     let frame = Bytes::from_static(&[b'1', 0xFF]);
-    let mut binding = router.bind(&relation(&row));
+    let mut binding = router.bind(&relation(&row), &Description::default());
     let (good, bad) = (Cell::Text(&frame[..1]), Cell::Text(&frame[1..]));
     let Routed::Record(record) = router.route(&mut binding, &event(&[bad, good, bad, bad, bad], &frame)).unwrap();
     assert_eq!(record.value.as_deref(), Some(&[0xFF][..]));
@@ -138,7 +139,7 @@ fn text_that_is_not_utf_8_passes_except_as_a_route() {
 fn the_table_of_the_catalogue_schema_is_named_although_the_server_leaves_the_schema_out() {
     let row = [("x", TEXT, None)];
     let unnamed = Relation { namespace: "", ..relation(&row) };
-    let binding = router(&[]).bind(&unnamed);
+    let binding = router(&[]).bind(&unnamed, &Description::default());
     assert!(binding.faults().all(|fault| fault.reason.contains("pg_catalog.\"Outbox\"")));
     assert_eq!(binding.faults().count(), 4);
 }
@@ -200,7 +201,7 @@ proptest! {
             ("table.field.event.timestamp", "at"),
             ("table.fields.additional.placement", "part:partition,aggregateid:header"),
         ]);
-        let mut binding = router.bind(&relation(&fields));
+        let mut binding = router.bind(&relation(&fields), &Description::default());
         if let Ok(Routed::Record(record)) = router.route(&mut binding, &event(&tuple, &frame)) {
             for (index, part) in [(2, &record.key), (3, &record.value), (2, &record.headers[1].value)] {
                 let (type_id, input) = &cells[index];

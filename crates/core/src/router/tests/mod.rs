@@ -8,6 +8,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Options, Routed, Router};
+use crate::description::Description;
 use crate::event::Event;
 use crate::lsn::Lsn;
 use crate::pgoutput::{Cell, Column, Relation};
@@ -90,7 +91,7 @@ fn route(options: Pairs<'_>, row: &[Field<'_>]) -> Result<Record, RowFault> {
     };
     let cells: SmallVec<[Cell<'_>; 16]> = row.iter().map(|field| cell(field.2)).collect();
     let router = router(options);
-    let mut binding = router.bind(&relation(row));
+    let mut binding = router.bind(&relation(row), &Description::default());
     let Routed::Record(record) = router.route(&mut binding, &event(&cells, &frame))?;
     Ok(record)
 }
