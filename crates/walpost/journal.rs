@@ -3,6 +3,7 @@
 use std::sync::Once;
 use std::time::Duration;
 
+use walpost_core::description::Description;
 use walpost_core::failure::Failure;
 use walpost_core::finding::{Finding, Severity};
 use walpost_core::outbox::TableName;
@@ -94,6 +95,11 @@ pub fn refused(record: &Record, refusal: &Refusal) {
 /// A sink that could not be made anew.
 pub fn reset_failed(failure: &Failure) {
     tracing::warn!(reason = failure.reason, "the sink could not be reset; it is tried again");
+}
+
+/// What the catalogue told of an outbox; no columns where it is no more.
+pub fn described(table: &TableName, description: &Description) {
+    tracing::debug!(%table, columns = description.columns.len(), types = description.types.len(), "the outbox is described");
 }
 
 /// An outbox that the catalogue did not describe.

@@ -102,6 +102,7 @@ async fn describe<D: Describe>(catalogue: &mut D, question: &Question, backoff: 
         match catalogue.describe(question.relation).await {
             Ok(description) => {
                 backoff.reset();
+                journal::described(&question.table, &description);
                 return description;
             }
             Err(error) => {
