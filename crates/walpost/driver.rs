@@ -21,8 +21,8 @@ use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
 use crate::journal;
-pub use describer::Describer;
-use describer::{Answer, Gone};
+use describer::{Answer, NoAnswer};
+pub use describer::{Describer, Patience};
 
 /// How many undelivered records get a line of their own before the sink is reset. All that is in flight to a topic that went
 /// away fails at once.
@@ -210,7 +210,7 @@ enum Event<E> {
     /// The source has put frames into the batch, or has ended.
     Frames(Result<(), E>),
     Checkpoint(Result<(), StoreFailure>),
-    Description(Result<Answer, Gone>),
+    Description(Result<Answer, NoAnswer>),
     Deadline,
     Stop,
     ServerGone,
@@ -271,7 +271,7 @@ impl<S: Source> Driver<'_, S> {
             }
             Event::Checkpoint(outcome) => self.on_checkpoint(outcome),
             Event::Description(Ok(Answer { relation, description })) => self.session.described(relation, &description),
-            Event::Description(Err(Gone)) => self.on_describer_gone(),
+            Event::Description(Err(reason)) => self.give_up_undescribed(reason),
             Event::Deadline => {}
             Event::Stop => {
                 self.is_stopping = true;
@@ -314,8 +314,8 @@ impl<S: Source> Driver<'_, S> {
                     }
                 }
                 Action::Describe(relation, table) => {
-                    if let Err(Gone) = self.describer.ask(relation, table) {
-                        self.on_describer_gone();
+                    if let Err(reason) = self.describer.ask(relation, table) {
+                        self.give_up_undescribed(reason);
                     }
                 }
                 Action::ResetSink => return true,
@@ -409,8 +409,9 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
-    fn on_describer_gone(&mut self) {
-        tracing::error!("whoever asks about outboxes is gone; the stream is given up");
+    /// Without a description nothing more is taken from the stream.
+    fn give_up_undescribed(&mut self, reason: NoAnswer) {
+        tracing::error!(%reason, "the stream is given up");
         self.lose_source(None);
     }
 

@@ -27,7 +27,7 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 
 use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
-use crate::driver::{Checkpointer, Clock, Describer, Driven, Signals, drive};
+use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, drive};
 use crate::exit::{Ended, Exit};
 use crate::signals::Stop;
 use crate::sink::AnySink;
@@ -392,8 +392,10 @@ impl Supervisor {
     /// Asks the server that we stream from.
     fn describer(&self, sql: &sql::Session) -> Describer {
         let catalogue = Catalogue::new(self.settings.source().connection().clone(), sql.endpoint().clone());
-        let session::Settings { retry_initial, retry_ceiling, .. } = self.session_settings;
-        Describer::start(catalogue, Backoff::new(retry_initial, retry_ceiling, self.seed))
+        let session::Settings { retry_initial, retry_ceiling, silence_timeout, .. } = self.session_settings;
+        let backoff = Backoff::new(retry_initial, retry_ceiling, self.seed);
+        let is_silence = |error: &PostgresError| !matches!(error, PostgresError::Server { .. });
+        Describer::start(catalogue, Patience { backoff, silence: silence_timeout, is_silence })
     }
 
     /// Takes back what the last session left with the sink. The next one may not begin before; where a stop rules out a next

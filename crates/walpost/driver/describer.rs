@@ -1,11 +1,14 @@
 //! Asks the catalogue beside the stream, one question at a time, until there is an answer: the stream stands still meanwhile,
 //! but statuses, deliveries and checkpoints do not.
 //!
-//! Why the catalogue did not answer is not for the session to know: nothing follows from it but the next try. Whether the
-//! server is still there is told by others, who end the session, and with it this.
+//! A server that refuses is there, and is asked again for as long as it takes. One that says nothing may be gone, and nobody
+//! else would notice: while the session takes no frame it does not take the stream's silence for the server's. So it is given up
+//! after as long a silence as on the stream, and the next connection may find another.
+
+use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use walpost_core::backoff::Backoff;
 use walpost_core::description::Description;
 use walpost_core::failure::chain;
@@ -18,8 +21,8 @@ use crate::journal;
 #[derive(Debug)]
 pub struct Describer {
     questions: mpsc::Sender<Question>,
-    answers: mpsc::Receiver<Answer>,
-    /// The task that asks has died, and that was told.
+    answers: mpsc::Receiver<Result<Answer, NoAnswer>>,
+    /// The task that asks is gone, and that was told.
     is_gone: bool,
 }
 
@@ -37,22 +40,37 @@ pub(super) struct Answer {
     pub(super) description: Description,
 }
 
-/// The task that asks has died. The next connection brings another.
+/// Why there is none. The next connection brings another describer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoAnswer {
+    #[error("PostgreSQL did not answer when it was asked about an outbox")]
+    Silent,
+    #[error("whoever asks about outboxes is gone")]
+    Dead,
+}
+
+/// How long a catalogue is asked.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub struct Patience<E> {
+    /// The waits between tries.
+    pub backoff: Backoff,
+    /// For so long the server may say nothing at all.
+    pub silence: Duration,
+    /// Whether this is an error that the server had no part in.
+    pub is_silence: fn(&E) -> bool,
+}
 
 impl Describer {
-    /// Starts to ask this catalogue, with these waits between tries.
+    /// Starts to ask this catalogue.
     ///
     /// Has to be called within a `LocalSet`. The task ends when the describer is dropped, wherever it is by then.
-    pub fn start<D: Describe + 'static>(mut catalogue: D, mut backoff: Backoff) -> Self {
-        let (questions, mut incoming) = mpsc::channel::<Question>(1);
+    pub fn start<D: Describe + 'static>(mut catalogue: D, mut patience: Patience<D::Error>) -> Self {
+        let (questions, mut incoming) = mpsc::channel(1);
         let (outgoing, answers) = mpsc::channel(1);
         tokio::task::spawn_local(async move {
             let work = async {
                 while let Some(question) = incoming.recv().await {
-                    let description = describe(&mut catalogue, &question, &mut backoff).await;
-                    let answer = Answer { relation: question.relation, description };
+                    let answer = patience.ask(&mut catalogue, &question).await;
                     if outgoing.send(answer).await.is_err() {
                         break;
                     }
@@ -67,16 +85,45 @@ impl Describer {
     }
 
     /// Asks about a relation. The session asks again only after the answer.
-    pub(super) fn ask(&self, relation: u32, table: &TableName) -> Result<(), Gone> {
-        self.questions.try_send(Question { relation, table: table.clone() }).map_err(|_| Gone)
+    pub(super) fn ask(&self, relation: u32, table: &TableName) -> Result<(), NoAnswer> {
+        self.questions.try_send(Question { relation, table: table.clone() }).map_err(|_| NoAnswer::Dead)
     }
 
     /// The answer to what was asked. Cancel-safe.
-    pub(super) async fn answer(&mut self) -> Result<Answer, Gone> {
+    pub(super) async fn answer(&mut self) -> Result<Answer, NoAnswer> {
         match self.answers.recv().await {
-            Some(answer) => Ok(answer),
+            Some(answer) => answer,
             None if std::mem::replace(&mut self.is_gone, true) => std::future::pending().await,
-            None => Err(Gone),
+            None => Err(NoAnswer::Dead),
+        }
+    }
+}
+
+impl<E: std::error::Error> Patience<E> {
+    async fn ask<D: Describe<Error = E>>(
+        &mut self,
+        catalogue: &mut D,
+        &Question { relation, ref table }: &Question,
+    ) -> Result<Answer, NoAnswer> {
+        let mut heard_at = Instant::now();
+        loop {
+            let error = match catalogue.describe(relation).await {
+                Ok(description) => {
+                    self.backoff.reset();
+                    journal::described(table, &description);
+                    return Ok(Answer { relation, description });
+                }
+                Err(error) => error,
+            };
+            if !(self.is_silence)(&error) {
+                heard_at = Instant::now();
+            }
+            let wait = self.backoff.next_wait();
+            journal::undescribed(table, &chain(&error), self.backoff.tries(), wait);
+            if heard_at.elapsed() >= self.silence {
+                return Err(NoAnswer::Silent);
+            }
+            sleep(wait).await;
         }
     }
 }
@@ -94,22 +141,5 @@ impl Describer {
             });
         }
         Self { questions, answers, is_gone: false }
-    }
-}
-
-async fn describe<D: Describe>(catalogue: &mut D, question: &Question, backoff: &mut Backoff) -> Description {
-    loop {
-        match catalogue.describe(question.relation).await {
-            Ok(description) => {
-                backoff.reset();
-                journal::described(&question.table, &description);
-                return description;
-            }
-            Err(error) => {
-                let wait = backoff.next_wait();
-                journal::undescribed(&question.table, &chain(&error), backoff.tries(), wait);
-                sleep(wait).await;
-            }
-        }
     }
 }

@@ -158,11 +158,15 @@ struct Catalogue {
     seen: Rc<Seen>,
     failures: u32,
     answers: bool,
+    /// It fails without a word.
+    is_silent: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("the catalogue is away")]
-struct Away;
+struct Away {
+    is_silent: bool,
+}
 
 impl Describe for Catalogue {
     type Error = Away;
@@ -173,7 +177,8 @@ impl Describe for Catalogue {
         if !self.answers {
             pending::<()>().await;
         }
-        if self.seen.questions.get() <= self.failures { Err(Away) } else { Ok(Description::default()) }
+        let is_away = self.seen.questions.get() <= self.failures;
+        if is_away { Err(Away { is_silent: self.is_silent }) } else { Ok(Description::default()) }
     }
 }
 
@@ -209,7 +214,7 @@ impl Stage {
                 reset_ends: true,
                 verdict: None,
             },
-            catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true },
+            catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true, is_silent: false },
             settings: Settings {
                 drain_timeout: DRAIN,
                 retry_initial: Duration::from_millis(1),
@@ -302,9 +307,15 @@ fn sound_store() -> Checkpointer {
     Checkpointer::start(Store(Ok(())), pattern(), |_| true)
 }
 
-/// Asks again at once.
+/// Asks again at once, and gives nobody up.
 fn patient(catalogue: Catalogue) -> Describer {
-    Describer::start(catalogue, Backoff::new(Duration::from_millis(1), Duration::from_millis(1), 0))
+    asking(catalogue, Duration::from_millis(1), Duration::MAX)
+}
+
+/// Asks again after such a wait, and gives up after such a silence.
+fn asking(catalogue: Catalogue, wait: Duration, silence: Duration) -> Describer {
+    let is_silence = |Away { is_silent }: &Away| *is_silent;
+    Describer::start(catalogue, Patience { backoff: Backoff::new(wait, wait, 0), silence, is_silence })
 }
 
 fn frame(message: &Message<'_>) -> Frame {
@@ -491,12 +502,26 @@ async fn a_catalogue_that_does_not_answer_is_let_go_with_the_connection() {
         let mut stage = Stage::new(one_event_with_its_shape());
         (stage.catalogue.answers, stage.catalogue.failures) = (answers, u32::MAX);
         let asked = Rc::clone(&stage.seen);
-        let seldom = |catalogue| {
-            Describer::start(catalogue, Backoff::new(Duration::from_secs(3600), Duration::from_secs(3600), 0))
-        };
+        let seldom = |catalogue| asking(catalogue, Duration::from_secs(3600), Duration::MAX);
         let gone = until(move || asked.questions.get() == 1);
         let driven = stage.play_with(sound_store, seldom, pending(), gone).await;
         assert_eq!(driven.end.cause, Cause::SourceLost, "{answers}");
+    }
+}
+
+#[tokio::test]
+async fn a_catalogue_without_a_word_is_given_up_with_the_connection_and_one_that_refuses_is_not() {
+    // A hundred tries take longer.
+    let silence = Duration::from_millis(20);
+    for is_silent in [false, true] {
+        let mut stage = Stage::new(one_event_with_its_shape());
+        (stage.catalogue.is_silent, stage.catalogue.failures) = (is_silent, u32::MAX);
+        let impatient = |catalogue| asking(catalogue, Duration::from_millis(1), silence);
+        let asked = Rc::clone(&stage.seen);
+        let stop = until(move || !is_silent && asked.questions.get() >= 100);
+        let driven = stage.play_with(sound_store, impatient, stop, pending()).await;
+        let expected = if is_silent { Cause::SourceLost } else { Cause::Stopped };
+        assert_eq!((driven.end.cause, driven.end.unsettled), (expected, 0));
     }
 }
 

@@ -58,11 +58,9 @@ mod tests {
 
     #[test]
     fn a_shape_is_the_relation_that_it_was_made_of() {
-        let shape;
         let column = |flags, name, type_id, type_modifier| Column { flags, name, type_id, type_modifier };
         let columns = [column(1, "id", 2950, -1), column(0, "Type", 1043, 259)].into_iter().collect();
         let relation = Relation { id: 7, namespace: "Shop", name: "Out.Box", replica_identity: b'f', columns };
-        shape = Shape::of(&relation);
-        assert_eq!(shape.as_told(), relation);
+        assert_eq!(format!("{:?}", Shape::of(&relation).as_told()), format!("{relation:?}"));
     }
 }

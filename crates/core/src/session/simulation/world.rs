@@ -118,6 +118,8 @@ impl World {
                 None => {
                     assert!(self.session.poll(self.now).is_none(), "there was nothing to do, and then there was");
                     self.watch.check_idle(&self.session, &self.settings, self.now);
+                    let is_asked = self.catalogue.asked == self.watch.undescribed;
+                    assert!(is_asked || !self.session.goes_on(), "it awaits an answer and has not asked");
                     return self.check();
                 }
                 Some(Action::Notice(notice)) => note!(self, "notice: {notice:?}"),
