@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod crash;
 mod delivery;
+mod describing;
 mod faults;
 mod papers;
 mod parity;
