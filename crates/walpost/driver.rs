@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep_until};
 use walpost_core::failure::{Class, Failure, chain};
 use walpost_core::frame::{Frame, StatusUpdate};
 use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Source};
-use walpost_core::position::{Checkpoint, Progress};
+use walpost_core::position::{Checkpoint, Progress, SettledRows};
 use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
@@ -95,8 +95,10 @@ impl Checkpointer {
 
     /// Orders a checkpoint. The session orders the next one only after the answer.
     fn order(&self, progress: Progress) -> Result<(), StoreFailure> {
+        let is_ahead = |rows: &SettledRows| rows.commit_lsn >= progress.position;
         let checkpoint = Checkpoint {
             position: progress.position,
+            settled_rows: self.pattern.settled_rows.filter(is_ahead),
             commit_time: progress.commit_time.or(self.pattern.commit_time),
             ..self.pattern.clone()
         };

@@ -314,7 +314,10 @@ impl Supervisor {
             return Err(Trouble::Moved);
         }
         let commit_time = known.as_ref().and_then(|known| known.commit_time);
-        let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, &server);
+        // On another timeline the same LSN may belong to another transaction.
+        let is_of_timeline = |known: &&Checkpoint| known.timeline == server.timeline;
+        let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
+        let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, settled_rows, &server);
         let epoch = store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?;
         let beginning = session::Start {
             position,
@@ -323,6 +326,7 @@ impl Supervisor {
             timeline: server.timeline,
             commit_time,
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
+            settled_rows,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
         };

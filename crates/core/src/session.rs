@@ -36,7 +36,7 @@ use crate::ledger::{Ledger, Load};
 use crate::lsn::Lsn;
 use crate::outbox::{Outboxes, TableName};
 use crate::port::{Delivery, Refusal, Ticket};
-use crate::position::{Identity, Progress, Timeline};
+use crate::position::{Identity, Progress, SettledRows, Timeline};
 use crate::record::Record;
 use crate::time::{Moment, Timestamp};
 
@@ -94,6 +94,8 @@ pub struct Start {
     /// The first event behind the position that the last session of this process did not settle, where it knows one: those
     /// of its transaction that come before it are not published again.
     pub first_owed: Option<Identity>,
+    /// Rows behind the position that another relay published before us.
+    pub settled_rows: Option<SettledRows>,
     /// The first ticket of this session: higher than any that was used in this process.
     pub first_ticket: Ticket,
     /// For the jitter of its waits.

@@ -280,6 +280,7 @@ fn start() -> Start {
         timeline: Timeline(1),
         commit_time: None,
         first_owed: None,
+        settled_rows: None,
         first_ticket: Ticket(0),
         seed: 1,
     }
@@ -299,6 +300,7 @@ fn pattern() -> Checkpoint {
         slot: "slot".to_owned(),
         position: Lsn::new(START),
         commit_time: None,
+        settled_rows: None,
         epoch: Epoch(1),
     }
 }

@@ -11,7 +11,7 @@ use crate::lsn::Lsn;
 use crate::outbox::{Outboxes, TableName};
 use crate::pgoutput::{Begin, Commit, Insert, Message, ParseError};
 use crate::poison::RowFault;
-use crate::position::{Identity, Timeline};
+use crate::position::{Identity, SettledRows, Timeline};
 use crate::record::Record;
 use crate::router::{InvalidOperation, Routed};
 use crate::time::Timestamp;
@@ -145,6 +145,8 @@ pub(super) struct Inbound {
     start: Lsn,
     /// See [`Start::first_owed`]; forgotten once its transaction is complete.
     first_owed: Option<Identity>,
+    /// See [`Start::settled_rows`].
+    settled_rows: Option<SettledRows>,
     open: Option<Transaction>,
     /// The end of the last complete transaction, or where the session started.
     complete: Lsn,
@@ -174,6 +176,7 @@ impl Inbound {
             start: start.position,
             // On another timeline the same place in the log can hold another transaction.
             first_owed: start.first_owed.filter(|first| first.timeline == start.timeline),
+            settled_rows: start.settled_rows,
             open: None,
             complete: start.position,
             received: start.position,
@@ -329,7 +332,8 @@ impl Inbound {
         if open.is_skipped {
             return Ok(None);
         }
-        if self.first_owed.is_some_and(|first| is_settled_before(identity, first)) {
+        let is_settled = self.settled_rows.is_some_and(|rows| rows.contain(open.commit_lsn, frame.wal_start));
+        if is_settled || self.first_owed.is_some_and(|first| is_settled_before(identity, first)) {
             self.counters.skipped_rows += 1;
             return Ok(None);
         }

@@ -66,6 +66,7 @@ impl Desk {
             timeline: Timeline(timeline),
             commit_time: end.commit_time,
             first_owed: end.first_owed,
+            settled_rows: None,
             first_ticket: end.next_ticket,
             seed: 2,
         };
@@ -104,6 +105,15 @@ impl Desk {
         let payload = Bytes::from(vec![b'x'; length]);
         let new = row(0, "00000000-0000-4000-8000-000000000001", "order", "1", &payload);
         self.receive(&Message::Insert(Insert { relation: TABLES[OUTBOX].0, new }))
+    }
+
+    /// A row whose record in the log is there.
+    fn row_at(&mut self, wal: u64) -> &mut Self {
+        let payload = Bytes::from_static(b"x");
+        let new = row(0, "00000000-0000-4000-8000-000000000001", "order", "1", &payload);
+        let insert = Message::Insert(Insert { relation: TABLES[OUTBOX].0, new });
+        self.session.receive(&frame(wal, &insert), self.now);
+        self
     }
 
     fn foreign_row(&mut self) -> &mut Self {
@@ -221,6 +231,7 @@ fn start() -> Start {
         timeline: Timeline(1),
         commit_time: None,
         first_owed: None,
+        settled_rows: None,
         first_ticket: Ticket(0),
         seed: 1,
     }

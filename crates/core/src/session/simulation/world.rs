@@ -87,6 +87,7 @@ impl World {
             timeline: Timeline(server.timeline),
             commit_time: None,
             first_owed: None,
+            settled_rows: None,
             first_ticket: Ticket(0),
             seed,
         };
@@ -353,6 +354,7 @@ impl World {
             timeline: Timeline(1),
             commit_time: self.store.commit_time,
             first_owed: None,
+            settled_rows: None,
             first_ticket: Ticket(0),
             seed: 0,
         });
@@ -381,6 +383,7 @@ impl World {
             timeline: Timeline(1),
             commit_time: end.commit_time,
             first_owed: end.first_owed,
+            settled_rows: None,
             first_ticket: end.next_ticket,
             seed: 0,
         });

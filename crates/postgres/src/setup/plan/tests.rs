@@ -94,6 +94,7 @@ fn checkpoint() -> Checkpoint {
         slot: "walpost".to_owned(),
         position: Lsn::new(0xAB),
         commit_time: None,
+        settled_rows: None,
         epoch: Epoch(1),
     }
 }
