@@ -19,6 +19,7 @@ macro_rules! say {
 }
 
 mod bench;
+mod conformance;
 mod demo;
 mod dependencies;
 mod interrupt;
@@ -50,6 +51,9 @@ Commands:
                              --runs R              how often; by default three times
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
+  conformance record CASES OUT
+                           Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the
+                           records that came of it.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
   dependencies             Check who depends on whom, and all licences and sources.
   help                     This text.
@@ -77,6 +81,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["bench", "drain", options @ ..] => bench::run(options),
+        ["conformance", "record", cases, out] => conformance::record(cases, out),
         ["demo"] => demo::run(demo::Broker::None),
         ["demo", "--kafka"] => demo::run(demo::Broker::Kafka),
         ["test", filters @ ..] => test::run(filters),

@@ -6,6 +6,8 @@
 #[cfg(feature = "clients")]
 pub mod checker;
 #[cfg(feature = "clients")]
+pub mod conformance;
+#[cfg(feature = "clients")]
 pub mod consumer;
 #[cfg(feature = "clients")]
 pub mod proxy;
