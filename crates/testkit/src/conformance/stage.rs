@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 const STUCK: Duration = Duration::from_secs(40);
 /// How long nothing must have come, where no marker can tell that all has.
 const SILENCE: Duration = Duration::from_secs(4);
-/// Between two questions to Connect about a task.
+/// Between two questions about a task: each costs a process or a connection.
 const LOOK: Duration = Duration::from_millis(400);
 /// The prefix of the logical message behind all rows: the router lets it pass, into a topic of its own.
 const MARKER: &str = "walpost-marker";
@@ -114,11 +114,15 @@ impl Run<'_> {
     fn wait_until_streaming(&self) -> Result<Option<String>, Error> {
         let query = format!("SELECT active FROM pg_replication_slots WHERE slot_name = '{}'", self.prefix);
         let mut trace = None;
-        let waited = wait_until("the connector to read its slot", LIMIT, || {
+        let mut looked_at = Instant::now();
+        wait_until("the connector to read its slot", LIMIT, || {
+            if looked_at.elapsed() < LOOK {
+                return false;
+            }
+            looked_at = Instant::now();
             trace = self.trace();
             trace.is_some() || self.database.value(&query).is_ok_and(|active| active == "t")
-        });
-        waited?;
+        })?;
         Ok(trace)
     }
 

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connector_runs_and_one_of_an_unknown_plugin_is_refused_in_words() {
+    fn a_connector_runs_and_one_of_an_unknown_class_is_refused_in_words() {
         let postgres = crate::servers::Postgres::start().unwrap();
         let kafka = crate::servers::Kafka::start().unwrap();
         let mut debezium = Debezium::builder(kafka.bootstrap()).start().unwrap();
@@ -162,11 +162,11 @@ mod tests {
             ("topic.prefix", "t"),
             ("plugin.name", "pgoutput"),
         ];
-        let bad = good.map(|(key, value)| (key, if key == "plugin.name" { "nowhere" } else { value }));
+        let bad = good.map(|(key, value)| (key, if key == "connector.class" { "no.where" } else { value }));
         let limit = Duration::from_secs(60);
         let connectors = debezium.connectors();
         let refused = connectors.put("bad", &bad).unwrap_err().to_string();
-        assert!(refused.contains("nowhere"), "{refused}");
+        assert!(refused.contains("no.where"), "{refused}");
         connectors.put("good", &good).unwrap();
         assert_eq!(connectors.wait_for_task("good", limit).unwrap(), Task::Running);
         debezium.stop(limit).unwrap();
