@@ -22,6 +22,7 @@ mod bench;
 mod conformance;
 mod demo;
 mod dependencies;
+mod handover;
 mod interrupt;
 mod mutants;
 mod services;
@@ -54,6 +55,8 @@ Commands:
   conformance record CASES OUT
                            Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the
                            records that came of it.
+  handover [--by-hand]     Let a real Debezium publish, stop or kill it in the middle of the traffic, let walpost import its
+                           connector and go on, and count what was lost and what came twice. By hand without the import.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
   dependencies             Check who depends on whom, and all licences and sources.
   help                     This text.
@@ -89,6 +92,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "up", "--kafka"] => services::up(true),
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
+        ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
         ["dependencies"] => dependencies::run(),
         [] | ["help", ..] | [.., "help" | "--help" | "-h"] => {

@@ -95,6 +95,12 @@ impl Debezium {
         self.port
     }
 
+    /// The worker's configuration.
+    #[must_use]
+    pub fn properties(&self) -> &Path {
+        &self.layout.properties
+    }
+
     /// The file of the offsets, in Connect's own form: there once something was flushed.
     #[must_use]
     pub fn offsets(&self) -> &Path {
