@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::{End, Error, LIMIT, Scene, Stage};
-use crate::servers::{Debezium, Scratch, Task};
+use crate::consumer::Consumer;
+use crate::servers::{Debezium, Scratch, Task, tail};
 
 /// Often enough that something is confirmed, and seldom enough that something is not.
 const FLUSH_MS: &str = "4000";
@@ -33,6 +34,12 @@ impl Predecessor {
         }
         scene.wait_until_slot_is("t")?;
         Ok(predecessor)
+    }
+
+    /// Waits until it has published so many records.
+    pub(super) fn publish(&self, consumer: &mut Consumer, count: usize) -> Result<(), Error> {
+        let Err(error) = consumer.read_count(count, LIMIT) else { return Ok(()) };
+        Err(Error::NoPredecessor(format!("{error}; its log:\n{}", tail(&self.debezium.log()))))
     }
 
     pub(super) fn end(&mut self, end: End) -> Result<(), Error> {

@@ -31,8 +31,8 @@ pub enum Error {
         /// The refusal.
         source: std::io::Error,
     },
-    /// Debezium's task died before its time.
-    #[error("Debezium's task died:\n{0}")]
+    /// Debezium did not publish, or its task died before its time.
+    #[error("Debezium did not do its part: {0}")]
     NoPredecessor(String),
     /// The import was refused.
     #[error("`walpost {command}` ended with {status}:\n{said}")]
