@@ -35,6 +35,7 @@ pub use error::Error;
 pub use install::{Need, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};
 pub use postgres::{Authentication, Database, Postgres, PostgresBuilder, PostgresEndpoint, Row, Stop};
+#[cfg(feature = "clients")]
 pub(crate) use process::tail;
 pub use process::{Identity, Signal, dependent, signal_group, spawn_dependent};
 pub use scratch::{Scratch, sweep};
