@@ -1,14 +1,15 @@
 //! What a real Debezium published is what walpost publishes, case by case: `tests/conformance/README.md`.
 //!
-//! The whole way is taken: a real PostgreSQL, the real binary, a real Kafka. `WALPOST_CASE=name` plays one case and shows all that
-//! differs. What the cases do not say is not compared.
+//! The whole way is taken: a real PostgreSQL, the real binary, a real Kafka. Most cases share a relay with others of their kind;
+//! `WALPOST_CASE=name` plays one case alone and shows all that differs. What the cases do not say is not compared.
 
+mod batch;
 mod case;
 mod compare;
 mod not_yet;
 mod replay;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -22,8 +23,8 @@ use replay::Stage;
 /// Chooses one case.
 const VARIABLE: &str = "WALPOST_CASE";
 
-/// How many cases are played at once, each in a database of its own.
-const STAGES: usize = 5;
+/// How many relays run at once, each beside a database of its own.
+const STAGES: usize = 4;
 
 /// What a step comes to; its error is a sentence for whoever reads the failed test.
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -32,6 +33,14 @@ type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 struct Played {
     name: String,
     difference: Option<String>,
+}
+
+impl Played {
+    /// All of these differ, for one reason.
+    fn differing(cases: &[Case], difference: &str) -> Vec<Self> {
+        let one = |case: &Case| Self { name: case.name.clone(), difference: Some(difference.to_owned()) };
+        cases.iter().map(one).collect()
+    }
 }
 
 #[test]
@@ -49,16 +58,17 @@ fn every_recorded_case_is_published_as_debezium_published_it() {
     assert!(difference.is_none(), "{wanted}: {}", difference.unwrap_or_default());
 }
 
-/// Plays cases, several at a time.
+/// Plays cases, several relays at a time.
 fn play(cases: &[Case]) -> Vec<Played> {
+    let works = works(cases);
     let (next, played) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..STAGES.min(cases.len()) {
+        for _ in 0..STAGES.min(works.len()) {
             scope.spawn(|| {
                 let stage = Stage::open().unwrap();
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let difference = stage.play(case).err().map(|error| error.to_string());
-                    played.lock().unwrap().push(Played { name: case.name.clone(), difference });
+                while let Some(work) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let done = if let [case] = &work[..] { vec![stage.play(case)] } else { batch::play(work) };
+                    played.lock().unwrap().extend(done);
                 }
             });
         }
@@ -66,6 +76,15 @@ fn play(cases: &[Case]) -> Vec<Played> {
     let mut played = played.into_inner().unwrap();
     played.sort_by(|a, b| a.name.cmp(&b.name));
     played
+}
+
+/// What shares a relay: the cases of a batch, first because they take longest, and each of the others alone.
+fn works(cases: &[Case]) -> Vec<Vec<Case>> {
+    let (mut batches, mut alone) = (BTreeMap::<usize, Vec<Case>>::new(), Vec::new());
+    for case in cases.iter().cloned() {
+        if case.is_sociable() { batches.entry(case.batch).or_default().push(case) } else { alone.push(vec![case]) }
+    }
+    batches.into_values().chain(alone).collect()
 }
 
 /// Fails unless all cases pass but those that are known not to.

@@ -18,6 +18,14 @@ use super::Outcome;
 /// wrote into it, whose record is found there.
 const SHARED: (&str, &str, &str) = ("plain", "route-regex-nomatch", "route-regex");
 
+/// How many cases share a relay, at most.
+const BATCH: usize = 100;
+
+/// What the prefixes of the cases of a batch begin with, and nothing else.
+pub(super) fn batch_prefix(batch: usize) -> String {
+    format!("parity_{}_{batch:03}_", std::process::id())
+}
+
 /// Options by their names.
 pub(super) type Options = BTreeMap<String, String>;
 
@@ -26,6 +34,9 @@ pub(super) type Options = BTreeMap<String, String>;
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
     pub(super) name: String,
+    /// Which batch it is played in, if it is played in one.
+    #[serde(skip)]
+    pub(super) batch: usize,
     /// What stands for `{p}`.
     #[serde(skip)]
     pub(super) prefix: String,
@@ -33,6 +44,7 @@ pub(super) struct Case {
     connector: Options,
     key_converter: String,
     value_converter: String,
+    header_converter: Option<String>,
     pub(super) table: String,
     pub(super) publication: String,
     publication_for: Option<String>,
@@ -149,13 +161,14 @@ impl Case {
 
     fn parse(line: &str, index: usize) -> Outcome<Self> {
         // A plain identifier, which needs no quotes in SQL or JSON, and none that begins another, also of another run.
-        let prefix = format!("parity_{}_{index:03}", std::process::id());
+        let batch = index / BATCH;
+        let prefix = format!("{}{:03}", batch_prefix(batch), index % BATCH);
         let mut case: Self = serde_json::from_str(&line.replace("{p}", &prefix))
             .map_err(|error| format!("{error} in the case {line}"))?;
         if case.ours_expected.is_none() && (case.debezium_died.is_some() || case.ours.is_some()) {
             return Err(format!("nothing says what is expected of {}", case.name).into());
         }
-        case.prefix = prefix;
+        (case.batch, case.prefix) = (batch, prefix);
         Ok(case)
     }
 
@@ -183,6 +196,15 @@ impl Case {
         }
     }
 
+    /// Whether it can share a relay with others. What it cannot share: the publication, and a topic without its prefix.
+    pub(super) fn is_sociable(&self) -> bool {
+        let is_own = |record: &Expected| record.topic.starts_with(&self.prefix);
+        self.publication.replace(' ', "") == "publish='insert'"
+            && self.publication_for.is_none()
+            && self.ours_expected.as_ref().is_none_or(|ours| ours.stops.is_none())
+            && self.expected().iter().chain(&self.debezium_records).all(is_own)
+    }
+
     /// The partitions of a topic.
     pub(super) fn partitions(&self, topic: &str) -> i32 {
         self.partitions.filter(|_| topic.ends_with(".order")).unwrap_or(3)
@@ -194,7 +216,8 @@ impl Case {
         let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let key = converter("key.converter", &self.key_converter);
         let value = converter("value.converter", &self.value_converter);
-        own.into_iter().chain(key).chain(value).chain(self.connector.clone()).collect()
+        let header = self.header_converter.iter().flat_map(|written| converter("header.converter", written));
+        own.into_iter().chain(key).chain(value).chain(header).chain(self.connector.clone()).collect()
     }
 }
 

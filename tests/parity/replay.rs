@@ -1,4 +1,4 @@
-//! Plays one case: its tables, the relay beside them, its statements, and a marker row behind them all.
+//! Plays one case alone: its tables, the relay beside them, its statements, and a marker row behind them all.
 //!
 //! A case is played live, as it was recorded: the relay streams before the first statement. The marker is a row of another
 //! outbox of the same relay. Once it has arrived and the relay has stopped in order, nothing can be on its way any more, so what
@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
-use walpost_testkit::servers::{Database, shared_kafka, shared_postgres, wait_until};
+use walpost_testkit::servers::{Database, Row, shared_kafka, shared_postgres, wait_until};
 
-use super::Outcome;
 use super::case::{Case, DeadLetter, Expected, Options, literal};
 use super::compare::{Comparison, Window};
+use super::{Outcome, Played};
 use crate::rig::{LIMIT, WALPOST};
 
 /// For any one step of a case.
-const STEP: Duration = LIMIT;
+pub(super) const STEP: Duration = LIMIT;
 
 /// How many differences of a case are shown, all of them in full.
 const SHOWN: usize = 8;
@@ -26,8 +26,12 @@ const SHOWN: usize = 8;
 /// What marks the cells of our own clock in the output of a script.
 const CLOCK: &str = "the clock of the server";
 
+/// The outbox that the marker is written into, and the marker.
+pub(super) const MARKER_COLUMNS: &str = "(id int, aggregatetype text, aggregateid text, payload text)";
+pub(super) const MARKER_ROW: &str = "VALUES (1, 'marker', 'key', 'text')";
+
 /// The exit code for a row that stops the relay.
-const BAD_ROW: i32 = 7;
+pub(super) const BAD_ROW: i32 = 7;
 
 /// A database in which cases are played one after the other.
 pub(super) struct Stage {
@@ -40,7 +44,12 @@ impl Stage {
     }
 
     /// Plays a case and compares.
-    pub(super) fn play(&self, case: &Case) -> Outcome {
+    pub(super) fn play(&self, case: &Case) -> Played {
+        let difference = self.try_to_play(case).err().map(|error| error.to_string());
+        Played { name: case.name.clone(), difference }
+    }
+
+    fn try_to_play(&self, case: &Case) -> Outcome {
         // Topics outside of the prefix are shared with other cases, so those wait for each other.
         static FOREIGN_TOPICS: Mutex<()> = Mutex::new(());
         let foreign: Vec<&str> = topics(case).into_iter().filter(|topic| !topic.starts_with(&case.prefix)).collect();
@@ -60,7 +69,7 @@ impl Stage {
 }
 
 /// A statement that waits until nobody reads the slot: the server takes a moment to notice the end of a relay.
-fn walsender_gone(slot: &str) -> String {
+pub(super) fn walsender_gone(slot: &str) -> String {
     format!(
         "DO $$ BEGIN\n\
            FOR attempt IN 1..1000 LOOP\n\
@@ -72,12 +81,12 @@ fn walsender_gone(slot: &str) -> String {
 }
 
 /// Reads all that is there. A partition that was just made may have no leader for a moment.
-fn read_to_end(consumer: &mut Consumer) -> Outcome<&[Received]> {
+pub(super) fn read_to_end(consumer: &mut Consumer) -> Outcome<&[Received]> {
     wait_until("the partitions to be led", STEP, || consumer.read_to_end(STEP).is_ok())?;
     Ok(consumer.records())
 }
 
-fn topics(case: &Case) -> BTreeSet<&str> {
+pub(super) fn topics(case: &Case) -> BTreeSet<&str> {
     case.expected().iter().map(|record| record.topic.as_str()).collect()
 }
 
@@ -107,7 +116,7 @@ impl<'a> Play<'a> {
         let (ddl, published, options) = (case.ddl.join("\n;\n"), case.published(), &case.publication);
         database.psql(&format!(
             "CREATE SCHEMA {prefix};\nSET search_path = {prefix}, public;\n{ddl}\n;\n\
-             CREATE TABLE parity_marker (id int, aggregatetype text, aggregateid text, payload text);\n\
+             CREATE TABLE parity_marker {MARKER_COLUMNS};\n\
              CREATE PUBLICATION {prefix} {published} WITH ({options});\n\
              CREATE PUBLICATION {prefix}_marker FOR TABLE parity_marker WITH (publish = 'insert')"
         ))?;
@@ -163,7 +172,7 @@ impl<'a> Play<'a> {
         for bad_row in bad_rows {
             let ended = self.assert_stopped(relay, [bad_row.reason_names.as_str()])?;
             self.compare(&self.in_front_of(bad_row)?)?;
-            self.pass_over(&ended)?;
+            pass_over(self.database, &self.case.prefix, &self.walpost, &ended)?;
             relay = self.start()?;
         }
         self.wait_for_marker(&relay)?;
@@ -184,20 +193,10 @@ impl<'a> Play<'a> {
         Ok(relay)
     }
 
-    /// Runs the statements, each between two looks at the server's clock, and writes the marker behind them.
+    /// Runs the statements and writes the marker behind them.
     fn write(&mut self) -> Outcome {
-        let clock = format!("SELECT '{CLOCK}', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;\n");
-        let statements = self.case.dml.iter().map(|statement| format!("{clock}{statement}\n;\n")).collect::<String>();
-        let rows = self.database.psql(&format!(
-            "SET search_path = {}, public;\n{statements}{clock}INSERT INTO parity_marker VALUES (1, 'marker', 'key', 'text')",
-            self.case.prefix
-        ))?;
-        let readings = rows.iter().filter(|row| row.first().is_some_and(|cell| cell == CLOCK));
-        let readings = readings.map(|row| Ok(row.get(1).ok_or("no time")?.parse()?)).collect::<Outcome<Vec<i64>>>()?;
-        if readings.len() != self.case.dml.len() + 1 {
-            return Err(format!("{} statements and {} times", self.case.dml.len(), readings.len()).into());
-        }
-        self.windows = self.case.dml.iter().zip(readings.windows(2)).map(|(text, times)| window(text, times)).collect();
+        let rows = self.database.psql(&format!("{}INSERT INTO parity_marker {MARKER_ROW}", script(self.case)))?;
+        self.windows = windows(self.case, &mut readings(&rows)?.into_iter())?;
         Ok(())
     }
 
@@ -234,17 +233,6 @@ impl<'a> Play<'a> {
         Ok(places.into_iter().filter(|(place, _)| *place < end).map(|(_, record)| record.clone()).collect())
     }
 
-    /// Goes on without the transaction of a row, by the two commands of the sentence that the relay ended with.
-    fn pass_over(&self, ended: &Ended) -> Outcome {
-        let advice = ended.log.lines().find_map(|line| line.split_once("run: SELECT "));
-        let (statement, command) =
-            advice.and_then(|(_, advice)| advice.split_once(", then walpost ")).ok_or("there is no advice")?;
-        self.database.psql(&format!("{}\nSELECT {statement}", walsender_gone(&self.case.prefix)))?;
-        let command: Vec<&str> = command.split_whitespace().take(2).collect();
-        let ended = self.walpost.call(&command)?;
-        if ended.code() == Some(0) { Ok(()) } else { Err(format!("{command:?} said:\n{}", ended.log).into()) }
-    }
-
     fn read(&mut self) -> Outcome<Vec<Received>> {
         let records = read_to_end(&mut self.consumer)?;
         Ok(records.get(self.older..).unwrap_or_default().to_vec())
@@ -254,17 +242,55 @@ impl<'a> Play<'a> {
     fn compare(&mut self, expected: &[Expected]) -> Outcome {
         let mut received = self.read()?;
         received.retain(|record| record.topic != marker(self.case));
-        let comparison = Comparison { windows: &self.windows, is_loose: self.case.is_loose() };
-        let mut differences = comparison.differences(expected, &received);
-        // One record too many shifts all behind it.
-        let more = differences.split_off(differences.len().min(SHOWN)).len();
-        differences.extend((more > 0).then(|| format!("and {more} more differences")));
-        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n  ").into()) }
+        compare(self.case, &self.windows, expected, &received)
     }
 }
 
+/// The statements of a case, each between two looks at the server's clock.
+pub(super) fn script(case: &Case) -> String {
+    let clock = format!("SELECT '{CLOCK}', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;\n");
+    let statements = case.dml.iter().map(|statement| format!("{clock}{statement}\n;\n")).collect::<String>();
+    format!("SET search_path = {}, public;\n{statements}{clock}", case.prefix)
+}
+
+/// What the clock said in the output of scripts, in microseconds.
+pub(super) fn readings(rows: &[Row]) -> Outcome<Vec<i64>> {
+    let readings = rows.iter().filter(|row| row.first().is_some_and(|cell| cell == CLOCK));
+    readings.map(|row| Ok(row.get(1).ok_or("no time")?.parse()?)).collect()
+}
+
+/// When the statements of a case ran; takes its readings from those of the scripts.
+pub(super) fn windows(case: &Case, readings: &mut impl Iterator<Item = i64>) -> Outcome<Vec<Window>> {
+    let times: Vec<i64> = readings.take(case.dml.len() + 1).collect();
+    if times.len() != case.dml.len() + 1 {
+        return Err(format!("{} statements and {} times", case.dml.len(), times.len()).into());
+    }
+    Ok(case.dml.iter().zip(times.windows(2)).map(|(text, times)| window(text, times)).collect())
+}
+
+/// Goes on without the transaction of a row, by the two commands of the sentence that the relay ended with.
+pub(super) fn pass_over(database: &Database, slot: &str, walpost: &Walpost, ended: &Ended) -> Outcome {
+    let advice = ended.log.lines().find_map(|line| line.split_once("run: SELECT "));
+    let (statement, command) =
+        advice.and_then(|(_, advice)| advice.split_once(", then walpost ")).ok_or("there is no advice")?;
+    database.psql(&format!("{}\nSELECT {statement}", walsender_gone(slot)))?;
+    let command: Vec<&str> = command.split_whitespace().take(2).collect();
+    let ended = walpost.call(&command)?;
+    if ended.code() == Some(0) { Ok(()) } else { Err(format!("{command:?} said:\n{}", ended.log).into()) }
+}
+
+/// Compares what arrived of a case with what has to.
+pub(super) fn compare(case: &Case, windows: &[Window], expected: &[Expected], received: &[Received]) -> Outcome {
+    let comparison = Comparison { windows, is_loose: case.is_loose() };
+    let mut differences = comparison.differences(expected, received);
+    // One record too many shifts all behind it.
+    let more = differences.split_off(differences.len().min(SHOWN)).len();
+    differences.extend((more > 0).then(|| format!("and {more} more differences")));
+    if differences.is_empty() { Ok(()) } else { Err(differences.join("\n  ").into()) }
+}
+
 /// What the relay says once it reads the slot.
-const STREAMING: &str = " streaming ";
+pub(super) const STREAMING: &str = " streaming ";
 
 fn assert_words<'a>(ended: &Ended, words: impl IntoIterator<Item = &'a str>) -> Outcome {
     let log = ended.log.to_lowercase();
@@ -292,7 +318,7 @@ fn config(database: &Database, case: &Case) -> Config {
         .connect(&pairs(&case.connect()))
 }
 
-fn pairs(options: &Options) -> Vec<(&str, &str)> {
+pub(super) fn pairs(options: &Options) -> Vec<(&str, &str)> {
     options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
