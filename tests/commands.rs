@@ -186,6 +186,26 @@ fn check_names_columns_whose_types_cannot_play_their_roles() {
 }
 
 #[test]
+fn a_table_that_no_row_could_be_published_of_is_refused_at_the_start_and_not_while_the_stream_goes_on() {
+    let mut rig = Rig::ready("misfit", &["public.outbox"]);
+    rig.add_table("public.second", "second", &[("table.fields.additional.placement", "kind:header,n:partition")]);
+    rig.sql("CREATE TABLE second (id int, aggregatetype text, aggregateid text, payload text, n numeric)");
+    rig.init();
+    let words = [
+        r#"column "kind", which option "table.fields.additional.placement" asks for"#,
+        r#"column "n" of public.second cannot be"#,
+        "public.second",
+        "2 faults",
+    ];
+    rig.call(&["run"]).assert_said(4, &words);
+    rig.sql("ALTER TABLE second ADD kind text, ALTER n TYPE int USING 1");
+    let relay = rig.start_streaming();
+    rig.sql("ALTER TABLE second DROP kind");
+    rig.sql("INSERT INTO second VALUES (1, 'a', 'k', 'p', 1)");
+    relay.wait(LIMIT).unwrap().assert_said(7, &[r#"column "kind""#, "id 1"]);
+}
+
+#[test]
 fn check_tells_all_findings_at_once_the_worst_first() {
     let mut rig = Rig::with_tables("faults", &["public.outbox"]);
     let name = rig.database.name().to_owned();

@@ -9,14 +9,15 @@ mod compare;
 mod not_yet;
 mod replay;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use case::Case;
+use batch::Hall;
+use case::{Case, SEATS, seat_prefix};
 use not_yet::NOT_YET;
 use replay::Stage;
 
@@ -24,7 +25,7 @@ use replay::Stage;
 const VARIABLE: &str = "WALPOST_CASE";
 
 /// How many relays run at once, each beside a database of its own.
-const STAGES: usize = 4;
+const STAGES: usize = 3;
 
 /// What a step comes to; its error is a sentence for whoever reads the failed test.
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -58,17 +59,21 @@ fn every_recorded_case_is_published_as_debezium_published_it() {
     assert!(difference.is_none(), "{wanted}: {}", difference.unwrap_or_default());
 }
 
-/// Plays cases, several relays at a time.
+/// Plays cases, several relays at a time: first those that share one.
 fn play(cases: &[Case]) -> Vec<Played> {
-    let works = works(cases);
+    let (sociable, alone): (Vec<&Case>, Vec<&Case>) =
+        cases.iter().partition(|case| cases.len() > 1 && case.is_sociable());
+    let batches: Vec<&[&Case]> = sociable.chunks(SEATS).collect();
     let (next, played) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let done = |more: Vec<Played>| played.lock().unwrap().extend(more);
     thread::scope(|scope| {
-        for _ in 0..STAGES.min(works.len()) {
-            scope.spawn(|| {
+        for number in 0..STAGES.min(cases.len()) {
+            let (next, alone, batches) = (&next, &alone, &batches);
+            scope.spawn(move || {
+                play_batches(number, batches.iter().skip(number).step_by(STAGES), done);
                 let stage = Stage::open().unwrap();
-                while let Some(work) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let done = if let [case] = &work[..] { vec![stage.play(case)] } else { batch::play(work) };
-                    played.lock().unwrap().extend(done);
+                while let Some(case) = alone.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    done(vec![stage.play(case)]);
                 }
             });
         }
@@ -78,13 +83,13 @@ fn play(cases: &[Case]) -> Vec<Played> {
     played
 }
 
-/// What shares a relay: the cases of a batch, first because they take longest, and each of the others alone.
-fn works(cases: &[Case]) -> Vec<Vec<Case>> {
-    let (mut batches, mut alone) = (BTreeMap::<usize, Vec<Case>>::new(), Vec::new());
-    for case in cases.iter().cloned() {
-        if case.is_sociable() { batches.entry(case.batch).or_default().push(case) } else { alone.push(vec![case]) }
+/// Plays batches on one stage.
+fn play_batches<'a>(stage: usize, batches: impl Iterator<Item = &'a &'a [&'a Case]>, done: impl Fn(Vec<Played>)) {
+    let mut hall = Hall::open(stage).unwrap();
+    for batch in batches {
+        let seated = batch.iter().enumerate().map(|(seat, case)| case.seated(seat_prefix(stage, seat)));
+        done(hall.play(&seated.collect::<Outcome<Vec<_>>>().unwrap()));
     }
-    batches.into_values().chain(alone).collect()
 }
 
 /// Fails unless all cases pass but those that are known not to.

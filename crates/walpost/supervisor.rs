@@ -31,7 +31,7 @@ use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, d
 use crate::exit::{Ended, Exit};
 use crate::signals::Stop;
 use crate::sink::AnySink;
-use crate::{journal, relay};
+use crate::{journal, misfit, relay};
 
 /// The longest wait before the slot is looked at again while somebody else has it.
 const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
@@ -139,6 +139,8 @@ enum Trouble {
     NoPrimary(StartState),
     /// Rows of an outbox would be passed over.
     Unpublished(Finding),
+    /// No row of an outbox could be published; all that is wrong.
+    Misfit(Vec<Finding>),
     /// The checkpoint has moved between our look at it and our hold of the slot.
     Moved,
     /// The sink will take nothing.
@@ -301,6 +303,12 @@ impl Supervisor {
         let published = inspect::publications(&sql, source.publications()).await.map_err(Trouble::Postgres)?;
         if let Some(finding) = preflight::gap(&published, &relay::subject(&self.settings)) {
             return Err(Trouble::Unpublished(finding));
+        }
+        if !self.has_streamed {
+            let misfits = misfit::of_outboxes(&sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
+            if !misfits.is_empty() {
+                return Err(Trouble::Misfit(misfits));
+            }
         }
 
         let acknowledged = slot.confirmed.unwrap_or(position);
@@ -486,6 +494,11 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         }
         Trouble::Unpublished(finding) => {
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
+        }
+        Trouble::Misfit(findings) => {
+            findings.iter().for_each(journal::finding);
+            let sentence = format!("{} faults keep every row of an outbox from being published", findings.len());
+            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
         }
         Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
         // Like the slot: another instance has it, or the writer of our own last connection is still at it.

@@ -1,16 +1,16 @@
-//! Plays many cases at once: one database, one relay with an outbox for each case, one slot, one publication of all tables.
+//! Plays many cases at once: one database, one relay with an outbox for each case, one slot, one publication.
 //!
 //! Starting a relay and making topics is what takes the time, so most cases share it. Each still has a schema and topics of its own and its own
 //! options, and is compared in full. A relay that stops or refuses to start because of a case says so with the name of its table: that is the
 //! case's difference, unless it is what the case expects, and the relay goes on: behind the row, or without the case's outbox.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
 use walpost_testkit::servers::{Database, shared_kafka, shared_postgres};
 
-use super::case::{Case, DeadLetter, batch_prefix};
+use super::case::{Case, DeadLetter, PARTITIONS, stage_prefix};
 use super::compare::Window;
 use super::replay::{
     BAD_ROW, MARKER_COLUMNS, MARKER_ROW, STEP, STREAMING, compare, pairs, pass_over, read_to_end, readings, script,
@@ -18,6 +18,9 @@ use super::replay::{
 };
 use super::{Outcome, Played};
 use crate::rig::WALPOST;
+
+/// The exit code for a configuration that cannot be honoured.
+const BAD_CONFIGURATION: i32 = 3;
 
 /// A case, and what became of it so far.
 struct Member<'a> {
@@ -32,6 +35,13 @@ struct Member<'a> {
     difference: Option<String>,
 }
 
+/// A place where batches are played one after the other, on the same topics: to make those is what takes longest.
+pub(super) struct Hall {
+    number: usize,
+    topics: BTreeSet<String>,
+    consumer: Consumer,
+}
+
 /// Cases under way.
 struct Batch<'a> {
     name: String,
@@ -40,16 +50,40 @@ struct Batch<'a> {
     members: Vec<Member<'a>>,
 }
 
-/// Plays cases that have one number of a batch.
-pub(super) fn play(cases: &[Case]) -> Vec<Played> {
-    let failed = |error: &str| Played::differing(cases, &format!("its batch cannot be played: {error}"));
-    let mut batch = match Batch::prepare(cases) {
-        Ok(batch) => batch,
-        Err(error) => return failed(&error.to_string()),
-    };
-    match batch.run().and_then(|()| batch.compare()) {
-        Ok(()) => batch.members.into_iter().map(Member::played).collect(),
-        Err(error) => failed(&error.to_string()),
+impl Hall {
+    pub(super) fn open(number: usize) -> Outcome<Self> {
+        let consumer = Consumer::of_prefix(shared_kafka().bootstrap(), &stage_prefix(number))?;
+        Ok(Self { number, topics: BTreeSet::new(), consumer })
+    }
+
+    /// Plays cases, of which each has a seat.
+    pub(super) fn play(&mut self, cases: &[Case]) -> Vec<Played> {
+        match self.try_to_play(cases) {
+            Ok(played) => played,
+            Err(error) => Played::differing(cases, &format!("its batch cannot be played: {error}")),
+        }
+    }
+
+    fn try_to_play(&mut self, cases: &[Case]) -> Outcome<Vec<Played>> {
+        let name = stage_prefix(self.number) + "all";
+        self.make_topics(cases.iter().flat_map(topics).chain([marker(&name).as_str()]))?;
+        let older = read_to_end(&mut self.consumer)?.len();
+        let mut batch = Batch::prepare(name, cases)?;
+        batch.run(&mut self.consumer, older)?;
+        let received = read_to_end(&mut self.consumer)?.get(older..).unwrap_or_default();
+        Ok(batch.members.into_iter().map(|member| member.judge(received)).collect())
+    }
+
+    /// Makes those that are not there yet.
+    fn make_topics<'b>(&mut self, wanted: impl Iterator<Item = &'b str>) -> Outcome {
+        let wanted: BTreeSet<String> = wanted.map(str::to_owned).collect();
+        let new: Vec<(&str, i32)> = wanted.difference(&self.topics).map(|topic| (topic.as_str(), PARTITIONS)).collect();
+        if !new.is_empty() {
+            shared_kafka().create_topics(&new)?;
+            self.consumer.wait_for(&new.iter().map(|&(topic, _)| topic).collect::<Vec<_>>(), STEP)?;
+        }
+        self.topics.extend(wanted);
+        Ok(())
     }
 }
 
@@ -95,6 +129,12 @@ impl<'a> Member<'a> {
         }
     }
 
+    fn judge(mut self, received: &[Received]) -> Played {
+        let own = received.iter().filter(|record| record.topic.starts_with(&self.case.prefix));
+        self.compare(&own.cloned().collect::<Vec<_>>());
+        Played { name: self.case.name.clone(), difference: self.difference }
+    }
+
     fn compare(&mut self, received: &[Received]) {
         if let Some(words) = self.refusal {
             self.differs(format!("the relay starts, and was to refuse with {words:?}"));
@@ -105,19 +145,10 @@ impl<'a> Member<'a> {
         let compared = compare(self.case, &self.windows, self.case.expected(), received);
         compared.err().into_iter().for_each(|error| self.differs(error.to_string()));
     }
-
-    fn played(self) -> Played {
-        Played { name: self.case.name.clone(), difference: self.difference }
-    }
 }
 
 impl<'a> Batch<'a> {
-    fn prepare(cases: &'a [Case]) -> Outcome<Self> {
-        let name = batch_prefix(cases.first().ok_or("a batch of nothing")?.batch) + "all";
-        let marker = marker(&name);
-        let of = |case: &'a Case| topics(case).into_iter().map(|topic| (topic, case.partitions(topic)));
-        let all: BTreeMap<&str, i32> = cases.iter().flat_map(of).chain([(marker.as_str(), 1)]).collect();
-        shared_kafka().create_topics(&all.into_iter().collect::<Vec<_>>())?;
+    fn prepare(name: String, cases: &'a [Case]) -> Outcome<Self> {
         let database = shared_postgres().fresh_database("parity")?;
         let tables = cases.iter().map(|case| {
             let (prefix, ddl) = (&case.prefix, case.ddl.join("\n;\n"));
@@ -125,23 +156,24 @@ impl<'a> Batch<'a> {
         });
         database.psql(&format!(
             "{}DISCARD ALL;\nCREATE TABLE parity_marker {MARKER_COLUMNS};\n\
-             CREATE PUBLICATION {name} FOR ALL TABLES WITH (publish = 'insert')",
-            tables.collect::<String>()
+             CREATE PUBLICATION {name} FOR TABLE parity_marker, {} WITH (publish = 'insert')",
+            tables.collect::<String>(),
+            cases.iter().map(|case| case.table.as_str()).collect::<Vec<_>>().join(", ")
         ))?;
         let members: Vec<Member<'a>> = cases.iter().map(Member::new).collect();
         let walpost = Walpost::new(WALPOST, &config(&name, &database, &members))?;
         Ok(Self { name, database, walpost, members })
     }
 
-    /// Until the marker has arrived and the relay has stopped in order.
-    fn run(&mut self) -> Outcome {
+    /// Until the marker has arrived behind the older records and the relay has stopped in order.
+    fn run(&mut self, consumer: &mut Consumer, older: usize) -> Outcome {
         let mut relay = self.start()?;
         self.write()?;
         let topic = marker(&self.name);
-        let mut consumer = Consumer::of_topics(shared_kafka().bootstrap(), &[&topic])?;
+        let count = |records: &[Received]| records.iter().skip(older).filter(|record| record.topic == topic).count();
         loop {
             consumer
-                .read_until("the marker", STEP, |records| !records.is_empty() || !relay.is_running())
+                .read_until("the marker", STEP, |records| count(records) > 0 || !relay.is_running())
                 .map_err(|error| format!("{error}\nthe relay's log:\n{}", relay.log()))?;
             if relay.is_running() {
                 break;
@@ -151,7 +183,7 @@ impl<'a> Batch<'a> {
             relay = self.start()?;
         }
         let ended = relay.stop(STEP)?;
-        match (ended.code(), read_to_end(&mut consumer)?.len()) {
+        match (ended.code(), count(read_to_end(consumer)?)) {
             (Some(0), 1) => Ok(()),
             (Some(0), count) => Err(format!("the marker arrived {count} times").into()),
             _ => Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into()),
@@ -166,8 +198,12 @@ impl<'a> Batch<'a> {
                 return Ok(relay);
             }
             let ended = relay.wait(STEP)?;
-            let refused = self.members.iter_mut().filter(|member| member.is_configured);
-            let refused = refused.filter_map(|member| Some((said_of(member.case, &ended)?, member)));
+            let configured = self.members.iter_mut().filter(|member| member.is_configured);
+            // The first outbox is the marker's.
+            let refused = configured.zip(1..).filter_map(|(member, index)| {
+                let said = said_of(&ended, &[&member.case.prefix, &format!(" outbox[{index}].")])?;
+                Some((said, member))
+            });
             let count = refused.map(|(said, member)| member.is_refused(&said)).count();
             // 1 is for errors that nobody foresaw.
             if count == 0 || matches!(ended.code(), None | Some(0 | 1)) {
@@ -191,7 +227,7 @@ impl<'a> Batch<'a> {
 
     /// Has the relay go on behind the row that it stopped at.
     fn go_on(&mut self, ended: &Ended) -> Outcome {
-        let member = self.members.iter_mut().find_map(|member| Some((said_of(member.case, ended)?, member)));
+        let member = self.members.iter_mut().find_map(|member| Some((said_of(ended, &[&member.case.prefix])?, member)));
         let Some((said, member)) = member.filter(|_| ended.code() == Some(BAD_ROW)) else {
             return Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into());
         };
@@ -203,23 +239,12 @@ impl<'a> Batch<'a> {
     fn configure(&self) -> Outcome {
         Ok(self.walpost.configure(&config(&self.name, &self.database, &self.members))?)
     }
-
-    /// Reads all that arrived, once.
-    fn compare(&mut self) -> Outcome {
-        let prefix = batch_prefix(self.members.first().ok_or("a batch of nothing")?.case.batch);
-        let mut consumer = Consumer::of_prefix(shared_kafka().bootstrap(), &prefix)?;
-        let received = read_to_end(&mut consumer)?;
-        for member in &mut self.members {
-            let own = received.iter().filter(|record| record.topic.starts_with(&member.case.prefix));
-            member.compare(&own.cloned().collect::<Vec<_>>());
-        }
-        Ok(())
-    }
 }
 
-/// The error of a relay that ended, as far as it names the table of a case.
-fn said_of(case: &Case, ended: &Ended) -> Option<String> {
-    let lines = ended.log.lines().filter(|line| line.contains("ERROR") && line.contains(&case.prefix));
+/// What a relay that ended said of one that has these names. Faults of a configuration stand in lines of their own.
+fn said_of(ended: &Ended, names: &[&str]) -> Option<String> {
+    let is_error = |line: &&str| ended.code() == Some(BAD_CONFIGURATION) || line.contains("ERROR");
+    let lines = ended.log.lines().filter(is_error).filter(|line| names.iter().any(|name| line.contains(name)));
     let said = lines.collect::<Vec<_>>().join("\n    ");
     (!said.is_empty()).then_some(said)
 }
@@ -234,6 +259,8 @@ fn config(name: &str, database: &Database, members: &[Member<'_>]) -> Config {
         .kafka(shared_kafka().bootstrap())
         .set("source", "create", "true")
         .set("retry", "max_ms", "1000")
+        // A hundred topics are asked about at once, and a busy broker takes its time.
+        .set("sink.kafka", "topic.metadata.propagation.max.ms", r#""60000""#)
         .outbox("public.parity_marker", &[("route.topic.replacement", &marker(name))]);
     members.iter().filter(|member| member.is_configured).fold(config, |config, member| {
         config.outbox(&member.case.table, &pairs(&member.case.router)).connect(&pairs(&member.case.connect()))

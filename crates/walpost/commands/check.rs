@@ -3,22 +3,20 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use walpost_core::description::{ColumnDescription, Description};
 use walpost_core::failure::chain;
 use walpost_core::finding::{Finding, Severity};
 use walpost_core::outbox::Outbox;
-use walpost_core::pgoutput::{Column, Relation};
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::inspect::{self, InspectedTable, Inspection};
+use walpost_postgres::inspect::{self, InspectedTable, Inspection, Publication};
 use walpost_postgres::preflight;
 use walpost_postgres::sql;
 
 use super::Outcome;
 use crate::config::settings::{self, Settings, Sink};
 use crate::exit::Exit;
-use crate::{journal, relay};
+use crate::{journal, misfit, relay};
 
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -58,38 +56,22 @@ async fn source_findings(settings: &Settings, with_start: bool) -> Result<Vec<Fi
     let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
     let inspection = inspect::inspect(&sql, connection, &subject).await?;
     let mut findings = preflight::findings(&inspection, &subject);
-    findings.extend(settings.outboxes().iter().zip(&inspection.tables).flat_map(row_findings));
+    let outboxes = settings.outboxes().iter().zip(&inspection.tables);
+    findings.extend(outboxes.flat_map(|outbox| misfits(outbox, &inspection.publications)));
     if with_start {
         findings.extend(start_finding(settings, &sql, &inspection).await?);
     }
     Ok(findings)
 }
 
-/// What every row of an outbox would be refused for: columns of types that cannot play their roles. What is missing
-/// altogether has been said.
-fn row_findings((outbox, inspected): (&Outbox, &InspectedTable)) -> Vec<Finding> {
+/// Columns of types that cannot play their roles. What is missing altogether has been said.
+fn misfits((outbox, inspected): (&Outbox, &InspectedTable), publications: &[Publication]) -> Vec<Finding> {
     let Some(table) = &inspected.found else { return Vec::new() };
     let has = |wanted: &&str| table.columns.iter().any(|column| column.name == **wanted);
     if !outbox.router.required_columns().iter().all(has) {
         return Vec::new();
     }
-    let relation = Relation {
-        id: 0,
-        namespace: &outbox.table.schema,
-        name: &outbox.table.table,
-        replica_identity: b'd',
-        columns: table.description.columns.iter().map(|column| told(column, &table.description)).collect(),
-    };
-    let remedy = "change the column's type, or name another column in the router's option";
-    let subject = format!("outbox {}", outbox.table);
-    let binding = outbox.router.bind(&relation, &table.description);
-    binding.faults().map(|fault| Finding::error(subject.clone(), fault.reason.clone(), remedy)).collect()
-}
-
-/// A column as a catalog binds it: of a domain, with the type that it is over.
-fn told<'a>(column: &'a ColumnDescription, description: &Description) -> Column<'a> {
-    let ColumnDescription { name, type_id, type_modifier, .. } = column;
-    Column { flags: 0, name, type_id: description.base_of(*type_id), type_modifier: *type_modifier }
+    misfit::of_outbox(outbox, table, publications)
 }
 
 /// Why a relay would refuse to start, if it would.

@@ -9,6 +9,7 @@ use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 use super::{Error, Received};
+use crate::servers::wait_until;
 
 /// How long one question to the broker may take.
 const QUESTION_LIMIT: Duration = Duration::from_secs(5);
@@ -155,6 +156,22 @@ impl Consumer {
         Ok(&self.records)
     }
 
+    /// Waits until these topics are there to be read. A broker knows of a new one a moment after it was made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] when one is not after `limit`.
+    pub fn wait_for(&mut self, topics: &[&str], limit: Duration) -> Result<(), Error> {
+        let mut missing: BTreeSet<&str> = topics.iter().copied().collect();
+        let _ = wait_until("topics", limit, || {
+            self.trouble = self.assign_new().err().or(self.trouble.take());
+            missing.retain(|topic| !self.assigned.iter().any(|(assigned, _)| assigned == topic));
+            missing.is_empty()
+        });
+        let first = missing.first().map(|topic| self.timed_out(&format!("topic {topic}"), limit));
+        first.map_or(Ok(()), Err)
+    }
+
     /// The offset behind the last record that was read of a partition.
     fn position(&self, topic: &str, partition: i32) -> i64 {
         let positions = self.client.position().unwrap_or_default();
@@ -287,7 +304,9 @@ mod tests {
         let mut by_either = Consumer::of_prefix(bootstrap, &name("none")).unwrap().and_topics(&[&topic]);
         assert!(by_name.read_to_end(LIMIT).unwrap().is_empty());
         assert!(by_prefix.read_to_end(LIMIT).unwrap().is_empty());
+        assert!(by_prefix.wait_for(&[&topic], Duration::ZERO).unwrap_err().to_string().contains(&topic));
         shared_kafka().create_topic(&topic, 1).unwrap();
+        by_prefix.wait_for(&[&topic], LIMIT).unwrap();
         let producer = producer();
         producer.send(BaseRecord::to(&topic).key("k").payload("v")).unwrap();
         producer.flush(LIMIT).unwrap();
