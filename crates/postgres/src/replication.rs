@@ -16,7 +16,7 @@ use crate::error::{Error, Phase};
 /// The settings that a default of database or role must not change, for they change the bytes of a value, and those that
 /// would end a stream that is only slow.
 const SESSION_OPTIONS: &str = "-c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1 \
-                               -c TimeZone=UTC -c statement_timeout=0 -c lock_timeout=0";
+                               -c lc_monetary=C -c TimeZone=UTC -c statement_timeout=0 -c lock_timeout=0";
 
 /// The configuration of a session to this server; slot, publications and positions are still to be set.
 pub(crate) fn config(
@@ -120,7 +120,9 @@ mod tests {
         let options = config.options.unwrap();
         assert!(options.starts_with("-c DateStyle=German -c DateStyle=ISO "), "{options}");
         assert!(options.ends_with(" -c wal_sender_timeout=30000"), "{options}");
-        for value in ["IntervalStyle=postgres", "bytea_output=hex", "extra_float_digits=1", "TimeZone=UTC"] {
+        for value in
+            ["IntervalStyle=postgres", "bytea_output=hex", "extra_float_digits=1", "lc_monetary=C", "TimeZone=UTC"]
+        {
             assert!(options.contains(value), "{options}");
         }
     }

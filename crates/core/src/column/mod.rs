@@ -13,6 +13,7 @@
 //! | composite types, ranges of one's own, multiranges, `tsquery`, `pg_lsn`, `box`, domains in arrays, … | leaves the column out | the text that PostgreSQL writes, a string without a name; with `include.unknown.datatypes` the bytes that Debezium makes of it |
 //! | arrays of `money`, `name`, `interval`, `varbit`, `xml`, `point` | leaves the column out, in either case | the text that PostgreSQL writes |
 //! | `name` | publishes null for every value | the text |
+//! | `int2vector`, `oidvector` | publishes an empty array for every value | the text |
 //! | a domain over an enum | does not start | as the enum |
 //! | a multidimensional array of texts | the names of Java objects | the literals of the inner arrays |
 //! | `timetz` with seconds in its offset, an `interval` of more hours than 32 bits hold | dies | by the rule of the others |

@@ -93,7 +93,7 @@ impl Numeric {
         let number =
             rescale(number, scale).ok_or(ValueError::Unrepresentable { expected: "a numeric of another scale" })?;
         Ok(match self.mode {
-            DecimalHandling::Precise if self.is_variable() => variable_scale(without_trailing_zeros(number)),
+            DecimalHandling::Precise if self.is_variable() => variable_scale(&without_trailing_zeros(number)),
             DecimalHandling::Precise => Value::Decimal(number),
             DecimalHandling::String => Value::String(Bytes::from(plain(&number))),
             DecimalHandling::Double => Value::Float64(double(&number)),
@@ -146,7 +146,7 @@ fn variable_scale_schema() -> Schema {
         .documented("Variable scaled decimal")
 }
 
-fn variable_scale(number: Decimal) -> Value {
+fn variable_scale(number: &Decimal) -> Value {
     let value = Value::Bytes(Bytes::from(number.unscaled.to_signed_bytes_be()));
     Value::Struct(vec![Value::Integer(i64::from(number.scale)), value])
 }
