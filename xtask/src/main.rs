@@ -21,6 +21,7 @@ macro_rules! say {
 mod bench;
 mod demo;
 mod dependencies;
+mod fuzz;
 mod interrupt;
 mod mutants;
 mod services;
@@ -51,6 +52,8 @@ Commands:
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
+  fuzz [--seconds N] [TARGET…]
+                           Feed made-up input to what reads bytes that others wrote, each target for a minute.
   dependencies             Check who depends on whom, and all licences and sources.
   help                     This text.
 
@@ -85,6 +88,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
         ["mutants"] => mutants::run(),
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["dependencies"] => dependencies::run(),
         [] | ["help", ..] | [.., "help" | "--help" | "-h"] => {
             say!("{}", HELP.trim_end());
