@@ -14,6 +14,7 @@ use walpost_core::lsn::Lsn;
 use crate::commands::{self, Outcome};
 use crate::config::settings::Store;
 use crate::config::{self, Error, Loaded, Process, Settings};
+use crate::debezium;
 use crate::exit::{Ended, Exit};
 use crate::observe;
 
@@ -60,6 +61,9 @@ enum Command {
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
+    /// Make a configuration file of another relay's
+    #[command(subcommand)]
+    Import(Import),
 }
 
 /// Which configuration.
@@ -130,11 +134,41 @@ impl FromStr for Target {
 }
 
 #[derive(Debug, Subcommand)]
+enum Import {
+    /// Make a walpost.toml of a Debezium connector's configuration
+    #[command(
+        long_about = "Makes a walpost.toml of the configuration of a Debezium connector for PostgreSQL with an outbox event router. Each option appears in what \
+                      comes out: as a key, or in a comment that says why there is none. Passwords are never printed.\n\n\
+                      A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
+                      file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.",
+        after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
+                      walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \
+                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties"
+    )]
+    Debezium(ImportDebezium),
+}
+
+#[derive(Debug, Args)]
+struct ImportDebezium {
+    /// Configurations of connectors and workers
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write one file a connector into this folder, instead of to standard output; what is there is not overwritten
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
+    #[arg(long, value_name = "X.Y")]
+    debezium_version: Option<commands::Version>,
+}
+
+#[derive(Debug, Subcommand)]
 enum Config {
     /// Print every fault of the configuration, one a line
     Check(ConfigFile),
     /// Print the manual of the configuration file, as Markdown
     Reference,
+    /// Print what becomes of every option of Debezium, as Markdown
+    Debezium,
 }
 
 /// The whole program.
@@ -170,7 +204,20 @@ fn perform(command: Command) -> Exit {
         }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
+        Command::Config(Config::Debezium) => print(&debezium::page::render()),
+        Command::Import(Import::Debezium(ImportDebezium { files, output, debezium_version })) => {
+            let import = commands::Import { files, folder: output, version: debezium_version };
+            finish(commands::import(import))
+        }
     }
+}
+
+/// Runs a command to its end; what it has to say last is a line on standard error.
+fn finish(command: impl Future<Output = Outcome>) -> Exit {
+    block_on(command).unwrap_or_else(|Ended { exit, cause }| {
+        complain(&format!("error: {cause:#}"));
+        exit
+    })
 }
 
 /// Runs a command that reports to a person: what it has to say last is a line on standard error.
@@ -182,10 +229,7 @@ where
     for warning in warnings {
         complain(&format!("warning: {}: {warning}", config.path.display()));
     }
-    block_on(command(settings)).unwrap_or_else(|Ended { exit, cause }| {
-        complain(&format!("error: {cause:#}"));
-        exit
-    })
+    finish(command(settings))
 }
 
 /// Runs a command that reports to an operator: whatever it has to say is an entry of the log.

@@ -8,13 +8,23 @@ macro_rules! say {
     }};
 }
 
+/// Prints a line to standard error.
+macro_rules! complain {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($arguments)*);
+    }};
+}
+
 mod check;
 mod checkpoint;
+mod import;
 mod init;
 mod run;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
+pub use import::{Import, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use run::run;
 

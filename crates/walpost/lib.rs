@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod debezium;
 pub mod driver;
 pub mod exit;
 pub mod journal;

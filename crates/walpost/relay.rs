@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use walpost_core::lsn::Lsn;
-use walpost_core::position::{Checkpoint, Epoch};
+use walpost_core::position::{Checkpoint, Epoch, SettledRows};
 use walpost_core::start::{ServerState, Wanted};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{FileStore, PostgresStore, SlotStore, Store};
@@ -48,6 +48,7 @@ pub fn checkpoint_at(
     settings: &Settings,
     position: Lsn,
     commit_time: Option<Timestamp>,
+    settled_rows: Option<SettledRows>,
     server: &ServerState,
 ) -> Checkpoint {
     let Wanted { relay, database, slot, .. } = wanted(settings);
@@ -59,6 +60,7 @@ pub fn checkpoint_at(
         slot,
         position,
         commit_time,
+        settled_rows,
         epoch: Epoch(0),
     }
 }

@@ -18,6 +18,7 @@ use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{self, Store};
+use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
 use walpost_postgres::preflight;
@@ -26,7 +27,7 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 
 use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
-use crate::driver::{Checkpointer, Clock, Driven, Signals, drive};
+use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, drive};
 use crate::exit::{Ended, Exit};
 use crate::signals::Stop;
 use crate::sink::AnySink;
@@ -313,7 +314,10 @@ impl Supervisor {
             return Err(Trouble::Moved);
         }
         let commit_time = known.as_ref().and_then(|known| known.commit_time);
-        let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, &server);
+        // On another timeline the same LSN may belong to another transaction.
+        let is_of_timeline = |known: &&Checkpoint| known.timeline == server.timeline;
+        let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
+        let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, settled_rows, &server);
         let epoch = store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?;
         let beginning = session::Start {
             position,
@@ -322,6 +326,7 @@ impl Supervisor {
             timeline: server.timeline,
             commit_time,
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
+            settled_rows,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
         };
@@ -343,6 +348,7 @@ impl Supervisor {
         }
         let epoch = checkpoint.epoch;
         let checkpointer = Checkpointer::start(store, checkpoint, |error| !error.class().is_retried());
+        let describer = self.describer(&sql);
         let mut session =
             Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
         let mut stop = self.stop.clone();
@@ -362,7 +368,7 @@ impl Supervisor {
             }
         };
         let signals = Signals { stop: stopped_or_gap, server_gone };
-        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, signals, self.clock).await;
+        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, describer, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
         if session.received() > beginning.position {
             self.backoff.reset();
@@ -385,6 +391,15 @@ impl Supervisor {
                 None => Trouble::Session { cause, rest, source_error },
             },
         }
+    }
+
+    /// Asks the server that we stream from.
+    fn describer(&self, sql: &sql::Session) -> Describer {
+        let catalogue = Catalogue::new(self.settings.source().connection().clone(), sql.endpoint().clone());
+        let session::Settings { retry_initial, retry_ceiling, silence_timeout, .. } = self.session_settings;
+        let backoff = Backoff::new(retry_initial, retry_ceiling, self.seed);
+        let is_silence = |error: &PostgresError| !matches!(error, PostgresError::Server { .. });
+        Describer::start(catalogue, Patience { backoff, silence: silence_timeout, is_silence })
     }
 
     /// Takes back what the last session left with the sink. The next one may not begin before; where a stop rules out a next

@@ -229,6 +229,7 @@ mod tests {
             timeline: Timeline(1),
             commit_time: None,
             first_owed: None,
+            settled_rows: None,
             first_ticket: Ticket(0),
             seed: 0,
         };

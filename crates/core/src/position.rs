@@ -46,8 +46,29 @@ pub struct Checkpoint {
     pub position: Lsn,
     /// When the last settled transaction committed; `None` where none has been seen yet.
     pub commit_time: Option<Timestamp>,
+    /// Rows behind the position that are settled too, where another relay published a part of a transaction before us.
+    pub settled_rows: Option<SettledRows>,
     /// Who wrote it.
     pub epoch: Epoch,
+}
+
+/// The first rows of one transaction, by their own LSNs, which rise within it.
+///
+/// It says the same whatever publication is read: unlike an ordinal, an LSN does not depend on which tables are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SettledRows {
+    /// The transaction: `Begin.final_lsn`.
+    pub commit_lsn: Lsn,
+    /// Its rows up to this LSN, and this one too, are settled.
+    pub through: Lsn,
+}
+
+impl SettledRows {
+    /// Whether a row belongs to them: `row` is where its frame says that it begins.
+    #[must_use]
+    pub fn contain(self, commit_lsn: Lsn, row: Lsn) -> bool {
+        self.commit_lsn == commit_lsn && row <= self.through
+    }
 }
 
 impl Checkpoint {

@@ -274,6 +274,7 @@ pub fn at_slot(server: &ServerState, slot: &SlotState, wanted: &Wanted) -> Resul
         slot: wanted.slot.clone(),
         position,
         commit_time: None,
+        settled_rows: None,
         epoch: Epoch(0),
     })
 }

@@ -44,4 +44,8 @@ impl Surroundings for Fake {
     fn is_readable_by_all(&self, path: &Path) -> bool {
         self.public.iter().any(|public| public == path)
     }
+
+    fn run_id(&self) -> String {
+        "00000000-0000-4000-8000-000000000000".to_owned()
+    }
 }

@@ -153,6 +153,10 @@ section! {
         /// are not replaced here, since `${…}` belongs to the router.
         router: Properties<false> = Properties::default(),
             "{ \"route.topic.replacement\" = \"orders.${routedByValue}\" }" | "{ \"route.topic.replacement\" = \"${routedByValue}\" }";
+        /// Options of Kafka Connect and of the Debezium connector that decide the bytes of keys, values and headers, by their own names, with values
+        /// as TOML or as strings. Without them text, JSON and `bytea` pass byte for byte.
+        connect: Properties<true> = Properties::default(),
+            "{ \"value.converter\" = \"JsonConverter\" }" | "{ \"value.converter\" = \"StringConverter\" }";
     }
 }
 

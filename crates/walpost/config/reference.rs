@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use walpost_core::connect;
 use walpost_core::options::KnownOption;
 use walpost_core::router::Options;
 
@@ -84,7 +85,10 @@ fn render_key(page: &mut String, path: &str, key: &Key) {
         let pair = sample.trim_matches(['{', '}', ' ']);
         line(page, &format!("```toml\n[{full}]\n{pair}\n```"));
         if full == "outbox.router" {
-            render_router(page);
+            render_options(page, Options::known());
+        }
+        if full == "outbox.connect" {
+            render_options(page, connect::Options::known());
         }
     } else {
         let default = match key.default.as_str() {
@@ -96,10 +100,10 @@ fn render_key(page: &mut String, path: &str, key: &Key) {
     }
 }
 
-/// The router documents its own options.
-fn render_router(page: &mut String) {
+/// The router and the connector document their own options.
+fn render_options<O>(page: &mut String, known: &[KnownOption<O>]) {
     line(page, "\n| option | value | default | |\n|---|---|---|---|");
-    for KnownOption { name, kind, default, doc, .. } in Options::known() {
+    for KnownOption { name, kind, default, doc, .. } in known {
         let kind = kind.replace('|', "\\|");
         let default = default.map(|default| format!("`{}`", default.replace('|', "\\|"))).unwrap_or_default();
         line(page, &format!("| `{name}` | {kind} | {default} | {} |", doc.replace('|', "\\|")));

@@ -167,7 +167,10 @@ struct Routed(Outboxes);
 
 impl PartialEq for Routed {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |outbox: &Outbox| (outbox.table.clone(), outbox.router.options().clone());
+        let parts = |outbox: &Outbox| {
+            let router = &outbox.router;
+            (outbox.table.clone(), router.options().clone(), router.connector().options().clone())
+        };
         self.0.iter().map(parts).eq(other.0.iter().map(parts))
     }
 }

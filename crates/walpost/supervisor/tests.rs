@@ -136,6 +136,7 @@ fn stored(position: u64, epoch: u64) -> Checkpoint {
         slot: "s".to_owned(),
         position: Lsn::new(position),
         commit_time: Some(Timestamp::default()),
+        settled_rows: None,
         epoch: Epoch(epoch),
     }
 }

@@ -58,8 +58,8 @@ pub(super) static KNOWN: &[KnownOption<Options>] = &[
         kind: "list of column:header|partition|envelope[:alias]",
         default: None,
         doc: "Further columns and where they go, separated by commas: `header` adds a header, in this order and with \
-              duplicates kept; `partition` takes an `integer` column as the number of the partition, where the last entry \
-              wins and NULL leaves the choice to the producer; `envelope` is not supported yet.",
+              duplicates kept; `partition` takes an integer column as the number of the partition, where the last entry \
+              wins and NULL leaves the choice to the producer; `envelope` makes the value a structure of `payload` and these columns.",
         set: |options, value| Placement::parse_list(value).map(|to| options.table_fields_additional_placement = to),
     },
     KnownOption {
@@ -75,16 +75,16 @@ pub(super) static KNOWN: &[KnownOption<Options>] = &[
         name: "table.field.event.schema.version",
         kind: "column",
         default: None,
-        doc: "The column that versions the schema of an enveloped value. Debezium ignores it unless a column is placed into \
-              the envelope, which is not supported yet.",
+        doc: "The column, an integer, that versions the schema of an enveloped value, where the converter writes schemas. It is \
+              ignored unless a column is placed into the envelope.",
         set: |options, value| column(value).map(|to| options.table_field_event_schema_version = Some(to)),
     },
     KnownOption {
         name: "table.expand.json.payload",
         kind: "boolean",
         default: Some("false"),
-        doc: "Whether a JSON payload becomes a structure before it is converted. Not supported yet: the payload passes byte \
-              for byte.",
+        doc: "Whether a payload that is text and begins with `{` or `[` becomes a structure before it is converted: with \
+              `JsonConverter` JSON in JSON, rewritten by its rules. Without it JSON passes byte for byte.",
         set: |options, value| boolean(value).map(|to| options.table_expand_json_payload = to),
     },
     KnownOption {
@@ -142,14 +142,15 @@ pub(super) static KNOWN: &[KnownOption<Options>] = &[
         name: "tracing.span.context.field",
         kind: "column",
         default: Some("tracingspancontext"),
-        doc: "The column with the context of a trace. Tracing is not supported yet; the column is not read.",
+        doc: "The column with the context of a trace. No spans are made and the column is not read; place it as a header. \
+              (Debezium reads it only where OpenTelemetry was put on its class path.)",
         set: |options, value| column(value).map(|to| options.tracing_span_context_field = to),
     },
     KnownOption {
         name: "tracing.operation.name",
         kind: "string",
         default: Some("debezium-read"),
-        doc: "The name of the span. Tracing is not supported yet.",
+        doc: "The name of the span. No spans are made.",
         set: |options, value| {
             options.tracing_operation_name = value.to_owned();
             Ok(())
@@ -159,8 +160,8 @@ pub(super) static KNOWN: &[KnownOption<Options>] = &[
         name: "tracing.with.context.field.only",
         kind: "boolean",
         default: Some("true"),
-        doc: "Whether only rows with a context are traced. (Debezium documents `false` and acts by `true`.) Tracing is not \
-              supported yet.",
+        doc: "Whether only rows with a context are traced. (Debezium documents `false` and acts by `true`.) No spans are \
+              made.",
         set: |options, value| boolean(value).map(|to| options.tracing_with_context_field_only = to),
     },
 ];

@@ -4,31 +4,39 @@
 //! value, key, topic. So a row with several faults is refused for the one that Debezium would have died of. Where Debezium
 //! dies of what can be published without a guess, it is published: a `timestamptz` as the timestamp, an integer as the route.
 //!
-//! What it refuses to do: change a payload. Without a converter in the configuration the value is the payload column's own
-//! bytes, a slice of what PostgreSQL sent. Options whose meaning is not built yet are refused by name when the relay starts,
-//! never ignored at a row.
+//! What it refuses to do: change a payload unasked. Without a converter in the configuration the value is the payload column's
+//! own bytes, a slice of what PostgreSQL sent. What cannot be honoured is refused by name when the relay starts, never ignored at
+//! a row.
 //!
 //! On the plain path an event costs no allocation: the parts of the record are slices of the frame, header names and topics
-//! are shared.
+//! are shared. Who asks for more pays for it: a column that has to be read is read into a value of
+//! [Connect's model](crate::connect) and written by a [converter](crate::convert).
 
 mod binding;
+mod body;
+mod connector;
 mod java;
 mod known;
 mod options;
 mod placement;
 mod read;
 mod topic;
+mod written;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 pub use self::binding::Binding;
-pub use self::options::{EmptyArrayBehavior, FieldNameAdjustment, InvalidOperation, Missing, NullBehavior, Options};
+pub use self::connector::Connector;
+pub use self::options::{
+    EmptyArrayBehavior, FieldNameAdjustment, FormerName, InvalidOperation, Missing, NullBehavior, Options,
+};
 pub use self::placement::{Placement, Target};
 
 use self::binding::{Column, Placed, Slot};
-use self::topic::{Memory, Routes};
+use self::body::Surroundings;
+use self::topic::Routes;
+use crate::connect::Value;
+use crate::description::Description;
 use crate::event::Event;
 use crate::options::OptionFault;
 use crate::pgoutput::Relation;
@@ -46,25 +54,40 @@ pub enum Routed {
 #[derive(Debug)]
 pub struct Router {
     options: Options,
+    connector: Connector,
     routes: Routes,
 }
 
 impl Router {
-    /// A router with these options.
+    /// A router with these options, in the name of no connector in particular: text passes as it is.
     ///
     /// # Errors
     /// Every option that cannot be honoured, all at once.
     pub fn new(options: Options) -> Result<Self, Vec<OptionFault>> {
+        Self::of_connector(options, Connector::default())
+    }
+
+    /// A router with these options in the name of a connector.
+    ///
+    /// # Errors
+    /// Every option that cannot be honoured, all at once.
+    pub fn of_connector(options: Options, connector: Connector) -> Result<Self, Vec<OptionFault>> {
         let mut faults = unnamed_columns(&options);
-        faults.extend(not_built_yet(&options));
+        faults.extend(envelope_faults(&options, &connector));
         match Routes::new(&options) {
-            Ok(routes) if faults.is_empty() => Ok(Self { options, routes }),
+            Ok(routes) if faults.is_empty() => Ok(Self { options, connector, routes }),
             Ok(_) => Err(faults),
             Err(fault) => {
                 faults.push(fault);
                 Err(faults)
             }
         }
+    }
+
+    /// The connector in whose name it publishes.
+    #[must_use]
+    pub fn connector(&self) -> &Connector {
+        &self.connector
     }
 
     /// The options that it was made with.
@@ -102,10 +125,11 @@ impl Router {
         self.options.table_op_invalid_behavior
     }
 
-    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row.
+    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row,
+    /// and a column may be missing from the description.
     #[must_use]
-    pub fn bind(&self, relation: &Relation<'_>) -> Binding {
-        Binding::new(&self.options, relation)
+    pub fn bind(&self, relation: &Relation<'_>, description: &Description) -> Binding {
+        Binding::new(&self.options, &self.connector, relation, description)
     }
 
     /// Makes the record of a row. `binding` is that of the row's relation, made by this router.
@@ -117,37 +141,36 @@ impl Router {
             let (cells, width, table) = (event.cells.len(), binding.width, &binding.table);
             return Err(RowFault::new(format!("the row has {cells} values and {table} has {width} columns")));
         }
-        let payload = present(&binding.payload)?;
-        let timestamp_ms = timestamp_ms(binding.timestamp.as_ref(), event)?;
-        let value = self.value(payload, event)?;
-        let (headers, partition) = placed(&binding.placed, event)?;
-        let key = present(&binding.key)?.own_bytes(event)?;
-        let topic = self.topic(present(&binding.route)?, &mut binding.memory, event)?;
-        Ok(Routed::Record(Record { identity: event.identity, topic, key, value, headers, timestamp_ms, partition }))
-    }
-
-    /// NULL is a tombstone in any case. With `route.tombstone.on.empty.payload` so is a text of which Java's `trim` leaves
-    /// nothing, that is of characters up to U+0020 alone; an empty `bytea` is not.
-    fn value(&self, payload: &Column, event: &Event<'_>) -> Result<Option<Bytes>, RowFault> {
-        let value = payload.own_bytes(event)?;
-        let may_vanish = self.options.route_tombstone_on_empty_payload && payload.kind.is_textual();
-        Ok(value.filter(|bytes| !(may_vanish && bytes.iter().all(|byte| *byte <= b' '))))
-    }
-
-    fn topic(&self, column: &Column, memory: &mut Memory, event: &Event<'_>) -> Result<Arc<str>, RowFault> {
-        match column.route(event)? {
-            Some(value) => self.routes.topic(value, memory).map_err(|reason| column.fault(reason)),
-            None => Err(column.fault("is NULL, so the row routes to no topic")),
+        let Binding { body, timestamp, context, placed, version, key, route, memory, .. } = binding;
+        let body = body.as_mut().map_err(|fault| fault.clone())?;
+        let timestamp_ms = timestamp_ms(timestamp.as_ref(), event)?;
+        let mut placements = Placements { headers: context.iter().cloned().collect(), ..Placements::default() };
+        for placed in placed {
+            placements.add(placed, event)?;
         }
+        let version = match version {
+            Some(slot) => present(slot)?.integer(event)?,
+            None => None,
+        };
+        let Placements { headers, partition, fields } = placements;
+        let key = present(key)?.bytes(event)?;
+        let column = present(route)?;
+        let route = column.route(event)?.ok_or_else(|| column.fault("is NULL, so the row routes to no topic"))?;
+        let topic = self.routes.topic(route, memory).map_err(|reason| column.fault(reason))?;
+        let value = match body.is_plain() {
+            true => body.plain(event)?,
+            false => body.structured(event, Surroundings { fields, route, version })?,
+        };
+        Ok(Routed::Record(Record { identity: event.identity, topic, key, value, headers, timestamp_ms, partition }))
     }
 }
 
-fn present(slot: &Slot) -> Result<&Column, RowFault> {
+fn present<T>(slot: &Slot<T>) -> Result<&T, RowFault> {
     slot.as_ref().map_err(Clone::clone)
 }
 
 /// The configured column, or else the time of the commit: so that a repeat carries the same.
-fn timestamp_ms(slot: Option<&Slot>, event: &Event<'_>) -> Result<i64, RowFault> {
+fn timestamp_ms(slot: Option<&Slot<Column>>, event: &Event<'_>) -> Result<i64, RowFault> {
     let configured = match slot {
         Some(slot) => present(slot)?.timestamp_ms(event)?,
         None => None,
@@ -155,19 +178,27 @@ fn timestamp_ms(slot: Option<&Slot>, event: &Event<'_>) -> Result<i64, RowFault>
     Ok(configured.unwrap_or_else(|| event.commit_time.unix_millis()))
 }
 
-/// The headers in order, and the partition that the last entry chooses.
-fn placed(columns: &[Placed], event: &Event<'_>) -> Result<(Headers, Option<i32>), RowFault> {
-    let mut headers = Headers::new();
-    let mut partition = None;
-    for placed in columns {
+/// What the placed columns of a row come to.
+#[derive(Default)]
+struct Placements {
+    headers: Headers,
+    /// What the last entry chooses.
+    partition: Option<i32>,
+    /// The fields beside the payload.
+    fields: Vec<Value>,
+}
+
+impl Placements {
+    fn add(&mut self, placed: &Placed, event: &Event<'_>) -> Result<(), RowFault> {
         match placed {
             Placed::Header(name, slot) => {
-                headers.push(Header { name: Arc::clone(name), value: present(slot)?.header_bytes(event)? });
+                self.headers.push(Header { name: Arc::clone(name), value: present(slot)?.bytes(event)? });
             }
-            Placed::Partition(slot) => partition = present(slot)?.partition(event)?,
+            Placed::Partition(slot) => self.partition = present(slot)?.partition(event)?,
+            Placed::Envelope(slot) => self.fields.push(present(slot)?.value(event)?),
         }
+        Ok(())
     }
-    Ok((headers, partition))
 }
 
 /// A fault for each option that has to name a column and names none.
@@ -183,29 +214,26 @@ fn unnamed_columns(options: &Options) -> Vec<OptionFault> {
     unnamed.map(|(option, _)| OptionFault::new(option, "it names no column")).collect()
 }
 
-/// A fault for each option that asks for what is not built yet.
-fn not_built_yet(options: &Options) -> Vec<OptionFault> {
-    let default = Options::default();
-    let envelope = options.table_fields_additional_placement.iter().find(|placement| placement.is_envelope());
+/// What makes an envelope impossible: Debezium dies of it at every row (`SchemaBuilder.field`).
+fn envelope_faults(options: &Options, connector: &Connector) -> Vec<OptionFault> {
+    let fault = |reason: String| OptionFault::new("table.fields.additional.placement", reason);
     let mut faults = Vec::new();
-    if let Some(placement) = envelope {
-        faults.push(OptionFault::new(
-            "table.fields.additional.placement",
-            format!("column \"{}\" cannot be placed into an envelope yet; place it as a header", placement.column),
-        ));
+    let mut names = std::collections::BTreeSet::from([body::PAYLOAD_FIELD]);
+    for placement in &options.table_fields_additional_placement {
+        if let Target::Envelope(name) = &placement.target
+            && !names.insert(name)
+        {
+            faults.push(fault(format!(
+                "the value would have two fields \"{name}\"; give column \"{}\" another alias: {}:envelope:alias",
+                placement.column, placement.column
+            )));
+        }
     }
-    if options.table_expand_json_payload {
-        let reason = "payloads cannot be expanded yet, they pass byte for byte; leave it false";
-        faults.push(OptionFault::new("table.expand.json.payload", reason));
+    if options.is_enveloped() && connector.value.writes_schemas() && connector.options.topic_prefix.is_none() {
+        let reason =
+            "the name of the value's schema begins with the connector's \"topic.prefix\"; set it beside the converters";
+        faults.push(fault(reason.to_owned()));
     }
-    let tracing = [
-        ("tracing.span.context.field", options.tracing_span_context_field != default.tracing_span_context_field),
-        ("tracing.operation.name", options.tracing_operation_name != default.tracing_operation_name),
-        ("tracing.with.context.field.only", !options.tracing_with_context_field_only),
-    ];
-    let reason = "traces are not passed on yet; leave the option out, or place the column as a header";
-    let tracing = tracing.into_iter().filter(|(_, is_set)| *is_set);
-    faults.extend(tracing.map(|(option, _)| OptionFault::new(option, reason)));
     faults
 }
 

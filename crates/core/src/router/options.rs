@@ -1,9 +1,15 @@
 //! The options of the router, one field each, under Debezium's names with `_` for `.`.
 
+mod former;
+
 use super::known::KNOWN;
 use super::placement::Placement;
+use crate::expand;
 use crate::nearest::nearest;
-use crate::options::{KnownOption, OptionFault, Parsed, boolean};
+use crate::options::{KnownOption, OptionFault, Parsed};
+use former::FORMER;
+
+pub use former::FormerName;
 
 /// The router's options. Each field bears Debezium's name for it; [`Options::known`] documents them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,15 +137,19 @@ pub enum FieldNameAdjustment {
     AvroUnicode,
 }
 
-/// What `table.field.additional.missing` was called up to Debezium 3.5.
 const MISSING: &str = "table.field.additional.missing";
-const MISSING_UNTIL_3_5: &str = "table.fields.additional.error.on.missing";
 
 impl Options {
     /// Every option that Debezium's router has, in the order of its documentation.
     #[must_use]
     pub fn known() -> &'static [KnownOption<Self>] {
         KNOWN
+    }
+
+    /// Every name that an option had in an earlier version, and that is still understood.
+    #[must_use]
+    pub fn former() -> &'static [FormerName] {
+        FORMER
     }
 
     /// Reads options as Debezium does: by name, from text. What is not given keeps its default.
@@ -161,28 +171,32 @@ impl Options {
             }
             seen.push(name);
         }
-        if seen.contains(&MISSING) && seen.contains(&MISSING_UNTIL_3_5) {
-            let reason = format!("it is the former name of \"{MISSING}\", which is given too; remove this one");
-            faults.push(OptionFault::new(MISSING_UNTIL_3_5, reason));
-        }
+        faults.extend(former::repeated(&seen));
         if !faults.is_empty() {
             return Err(faults);
         }
         let mut warnings = options.without_effect();
-        if seen.contains(&MISSING_UNTIL_3_5) {
-            warnings.push(format!(
-                "{MISSING_UNTIL_3_5}: Debezium calls it \"{MISSING}\" since 3.6 (\"error\" for true, \"ignore\" for \
-                 false) and ignores the former name; it is honoured here"
-            ));
-        }
+        warnings.extend(seen.iter().filter_map(|name| former::find(name)).map(FormerName::warning));
         Ok(Parsed { options, warnings })
     }
 
+    /// Whether a value is an envelope: one column at least is placed into it.
+    pub(super) fn is_enveloped(&self) -> bool {
+        self.table_fields_additional_placement.iter().any(Placement::is_envelope)
+    }
+
+    /// How JSON payloads are expanded, if they are.
+    pub(super) fn expansion(&self) -> Option<expand::Settings> {
+        self.table_expand_json_payload.then_some(expand::Settings {
+            nulls: self.table_json_payload_null_behavior,
+            empty_arrays: self.table_json_payload_empty_array_behavior,
+            names: self.field_name_adjustment_mode,
+        })
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if name == MISSING_UNTIL_3_5 {
-            let is_error = boolean(value)?;
-            self.table_field_additional_missing = if is_error { Missing::Error } else { Missing::Ignore };
-            return Ok(());
+        if let Some(former) = former::find(name) {
+            return self.set(former.now, &former.value(value)?);
         }
         match KNOWN.iter().find(|option| option.name == name) {
             Some(option) => (option.set)(self, value),
@@ -202,10 +216,16 @@ impl Options {
             ),
             (
                 "table.field.event.schema.version",
-                self.table_field_event_schema_version.is_some()
-                    && !self.table_fields_additional_placement.iter().any(Placement::is_envelope),
+                self.table_field_event_schema_version.is_some() && !self.is_enveloped(),
                 "it only concerns values that are enveloped, and no column is placed into an envelope",
             ),
+            (
+                "tracing.span.context.field",
+                self.tracing_span_context_field != default.tracing_span_context_field,
+                NO_TRACES,
+            ),
+            ("tracing.operation.name", self.tracing_operation_name != default.tracing_operation_name, NO_TRACES),
+            ("tracing.with.context.field.only", !self.tracing_with_context_field_only, NO_TRACES),
             (
                 "table.json.payload.null.behavior",
                 unexpanded && self.table_json_payload_null_behavior != default.table_json_payload_null_behavior,
@@ -228,14 +248,18 @@ impl Options {
     }
 }
 
+/// Debezium makes spans only where somebody has put OpenTelemetry on its class path.
+const NO_TRACES: &str = "no spans are made; place the column as a header, so that consumers can go on with its trace";
+
 const NEEDS_EXPANSION: &str = "it only concerns payloads that \"table.expand.json.payload\" expands";
 
 fn unknown(name: &str) -> String {
-    let names = || KNOWN.iter().map(|option| option.name);
+    let known = KNOWN.iter().map(|option| option.name);
+    let names = || known.clone().chain(FORMER.iter().map(|former| former.name));
     if let Some(known) = names().find(|known| name.strip_suffix(known).is_some_and(|prefix| prefix.ends_with('.'))) {
         return format!("write \"{known}\", without the prefix of the connector");
     }
-    match nearest(name, names()) {
+    match nearest(name, known.clone()) {
         Some(known) => format!("the outbox router has no such option; did you mean \"{known}\"?"),
         None => "the outbox router has no such option".to_owned(),
     }

@@ -1,15 +1,14 @@
-//! What a row holds in a column, as the column's role wants it.
+//! What a row holds in a column, as a role of certain types wants it.
 
 use std::fmt::Display;
 
-use bytes::Bytes;
-
 use super::binding::Column;
-use crate::convert;
 use crate::event::Event;
 use crate::pgoutput::Cell;
 use crate::poison::RowFault;
-use crate::value::{Kind, PointInTime, ValueError, parse_i32, parse_i64, parse_timestamp, parse_timestamptz};
+use crate::value::{
+    Kind, PointInTime, ValueError, parse_bool, parse_i32, parse_i64, parse_timestamp, parse_timestamptz,
+};
 
 /// Kafka takes this timestamp for none (`RecordBatch.NO_TIMESTAMP`), and so does Connect.
 const NO_TIMESTAMP: i64 = -1;
@@ -26,20 +25,10 @@ impl Column {
         }
     }
 
-    /// The column's own bytes; `None` for NULL.
-    pub(super) fn own_bytes(&self, event: &Event<'_>) -> Result<Option<Bytes>, RowFault> {
-        self.read(event, |text| convert::own_bytes(self.kind, text, event))
-    }
-
-    /// The bytes of a header; `None` for NULL.
-    pub(super) fn header_bytes(&self, event: &Event<'_>) -> Result<Option<Bytes>, RowFault> {
-        self.read(event, |text| convert::header_bytes(self.kind, text, event))
-    }
-
     /// The text form that chooses the topic; `None` for NULL.
     pub(super) fn route<'a>(&self, event: &Event<'a>) -> Result<Option<&'a [u8]>, RowFault> {
         self.read(event, |text| match self.kind {
-            Kind::Boolean => convert::boolean(text).map(str::as_bytes),
+            Kind::Boolean => parse_bool(text).map(|is_true| if is_true { b"true".as_slice() } else { b"false" }),
             _ => Ok(text),
         })
     }
@@ -61,11 +50,15 @@ impl Column {
 
     /// The number of the partition; `None` for NULL.
     pub(super) fn partition(&self, event: &Event<'_>) -> Result<Option<i32>, RowFault> {
-        let number = self.read(event, parse_i32)?;
-        match number {
+        match self.integer(event)? {
             Some(number) if number < 0 => Err(self.fault("holds a negative number, which no partition has")),
             number => Ok(number),
         }
+    }
+
+    /// A number of 32 bits; `None` for NULL.
+    pub(super) fn integer(&self, event: &Event<'_>) -> Result<Option<i32>, RowFault> {
+        self.read(event, parse_i32)
     }
 
     /// Reads the text unless it is NULL.
@@ -75,7 +68,11 @@ impl Column {
         read: impl FnOnce(&'a [u8]) -> Result<T, ValueError>,
     ) -> Result<Option<T>, RowFault> {
         let Some(text) = self.text(event)? else { return Ok(None) };
-        read(text).map(Some).map_err(|error| self.fault(format_args!("cannot be read: {error}")))
+        read(text).map(Some).map_err(|error| self.unreadable(&error))
+    }
+
+    pub(super) fn unreadable(&self, error: &ValueError) -> RowFault {
+        self.fault(format_args!("cannot be read: {error}"))
     }
 
     pub(super) fn fault(&self, problem: impl Display) -> RowFault {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::catalog::{Catalog, Lookup};
+use crate::description::Description;
 use crate::event::Event;
 use crate::frame::{Keepalive, XLogData};
 use crate::ledger::Ledger;
@@ -10,7 +11,7 @@ use crate::lsn::Lsn;
 use crate::outbox::{Outboxes, TableName};
 use crate::pgoutput::{Begin, Commit, Insert, Message, ParseError};
 use crate::poison::RowFault;
-use crate::position::{Identity, Timeline};
+use crate::position::{Identity, SettledRows, Timeline};
 use crate::record::Record;
 use crate::router::{InvalidOperation, Routed};
 use crate::time::Timestamp;
@@ -144,6 +145,8 @@ pub(super) struct Inbound {
     start: Lsn,
     /// See [`Start::first_owed`]; forgotten once its transaction is complete.
     first_owed: Option<Identity>,
+    /// See [`Start::settled_rows`].
+    settled_rows: Option<SettledRows>,
     open: Option<Transaction>,
     /// The end of the last complete transaction, or where the session started.
     complete: Lsn,
@@ -173,6 +176,7 @@ impl Inbound {
             start: start.position,
             // On another timeline the same place in the log can hold another transaction.
             first_owed: start.first_owed.filter(|first| first.timeline == start.timeline),
+            settled_rows: start.settled_rows,
             open: None,
             complete: start.position,
             received: start.position,
@@ -218,6 +222,25 @@ impl Inbound {
     /// has not come again yet.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.open.is_some() || self.first_owed.is_some_and(|first| first.ordinal > 0)
+    }
+
+    /// Whether the next frame has to wait for the description of an outbox.
+    pub(super) fn is_awaiting_description(&self) -> bool {
+        self.catalog.is_awaiting()
+    }
+
+    /// Whether a description has to be asked for. Says so once for each.
+    pub(super) fn take_question(&mut self) -> bool {
+        self.catalog.take_question()
+    }
+
+    /// The outbox whose description is awaited.
+    pub(super) fn undescribed(&self) -> Option<(u32, &TableName)> {
+        self.catalog.awaited()
+    }
+
+    pub(super) fn described(&mut self, relation: u32, description: &Description) {
+        self.catalog.described(relation, description);
     }
 
     pub(super) fn received(&self) -> Lsn {
@@ -309,7 +332,8 @@ impl Inbound {
         if open.is_skipped {
             return Ok(None);
         }
-        if self.first_owed.is_some_and(|first| is_settled_before(identity, first)) {
+        let is_settled = self.settled_rows.is_some_and(|rows| rows.contain(open.commit_lsn, frame.wal_start));
+        if is_settled || self.first_owed.is_some_and(|first| is_settled_before(identity, first)) {
             self.counters.skipped_rows += 1;
             return Ok(None);
         }

@@ -42,6 +42,7 @@ fn checkpoint_at(position: u64) -> Checkpoint {
         slot: "walpost".to_owned(),
         position: Lsn::new(position),
         commit_time: None,
+        settled_rows: None,
         epoch: Epoch(1),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Checkpoints;
-use walpost_core::position::{Checkpoint, Epoch, SystemIdentifier, Timeline};
+use walpost_core::position::{Checkpoint, Epoch, SettledRows, SystemIdentifier, Timeline};
 use walpost_core::time::Timestamp;
 
 use super::{Error, claimed_position};
@@ -211,7 +211,15 @@ struct Body {
     slot: String,
     position: String,
     commit_time_postgres_micros: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settled_rows: Option<Rows>,
     epoch: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Rows {
+    commit_lsn: String,
+    through: String,
 }
 
 /// What is read first, so that a newer format is told from a damaged file.
@@ -235,6 +243,9 @@ fn encode(path: &Path, checkpoint: &Checkpoint) -> Result<Vec<u8>, Error> {
         slot: checkpoint.slot.clone(),
         position: checkpoint.position.to_string(),
         commit_time_postgres_micros: checkpoint.commit_time.map(Timestamp::postgres_micros),
+        settled_rows: checkpoint
+            .settled_rows
+            .map(|rows| Rows { commit_lsn: rows.commit_lsn.to_string(), through: rows.through.to_string() }),
         epoch: checkpoint.epoch.0,
     };
     let failed =
@@ -262,7 +273,13 @@ fn decode(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
     }
     let value = |field, value: &str| Error::Value { field, value: value.to_owned() };
     let system = body.system_identifier.parse().map_err(|_| value("system_identifier", &body.system_identifier))?;
-    let position: Lsn = body.position.parse().map_err(|_| value("position", &body.position))?;
+    let lsn = |field, text: &str| text.parse::<Lsn>().map_err(|_| value(field, text));
+    let position = lsn("position", &body.position)?;
+    let settled = |rows: &Rows| {
+        let commit_lsn = lsn("settled_rows.commit_lsn", &rows.commit_lsn)?;
+        Ok(SettledRows { commit_lsn, through: lsn("settled_rows.through", &rows.through)? })
+    };
+    let settled_rows = body.settled_rows.as_ref().map(settled).transpose()?;
     Ok(Checkpoint {
         relay: body.relay,
         system: SystemIdentifier(system),
@@ -271,6 +288,7 @@ fn decode(path: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
         slot: body.slot,
         position,
         commit_time: body.commit_time_postgres_micros.map(Timestamp::from_postgres_micros),
+        settled_rows,
         epoch: Epoch(body.epoch),
     })
 }

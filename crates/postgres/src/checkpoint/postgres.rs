@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, PgLsn, ToSql, Type, accepts, to_sql_checked};
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Checkpoints;
-use walpost_core::position::{Checkpoint, Epoch, SystemIdentifier, Timeline};
+use walpost_core::position::{Checkpoint, Epoch, SettledRows, SystemIdentifier, Timeline};
 use walpost_core::time::Timestamp;
 
 use super::Error;
@@ -20,7 +20,8 @@ use crate::error::{Error as SqlError, Phase};
 use crate::sql::Session;
 
 const LOAD: &str = "
-SELECT format_version, system_identifier::text AS system_identifier, timeline, database, slot, position, commit_time, epoch
+SELECT format_version, system_identifier::text AS system_identifier, timeline, database, slot, position, commit_time,
+       settled_commit_lsn, settled_through, epoch
 FROM walpost.checkpoint WHERE relay = $1";
 
 /// The order of the columns is that of `Written::parameters`.
@@ -31,13 +32,14 @@ macro_rules! upsert {
     ($position:literal) => {
         concat!(
             "INSERT INTO walpost.checkpoint AS stored (relay, format_version, system_identifier, timeline, database, slot,",
-            " position, commit_time, epoch, updated_at)",
-            " VALUES ($1, $2, $3::text::numeric, $4, $5, $6, $7, $8, extract(epoch FROM now())::bigint, now())",
+            " position, commit_time, settled_commit_lsn, settled_through, epoch, updated_at)",
+            " VALUES ($1, $2, $3::text::numeric, $4, $5, $6, $7, $8, $9, $10, extract(epoch FROM now())::bigint, now())",
             " ON CONFLICT (relay) DO UPDATE SET format_version = excluded.format_version,",
             " system_identifier = excluded.system_identifier, timeline = excluded.timeline, database = excluded.database,",
             " slot = excluded.slot, position = ",
             $position,
-            ", commit_time = coalesce(excluded.commit_time, stored.commit_time), epoch = stored.epoch + 1,",
+            ", commit_time = coalesce(excluded.commit_time, stored.commit_time),",
+            " settled_commit_lsn = excluded.settled_commit_lsn, settled_through = excluded.settled_through, epoch = stored.epoch + 1,",
             " updated_at = now() WHERE stored.format_version <= excluded.format_version RETURNING epoch"
         )
     };
@@ -53,8 +55,9 @@ const REPLACE: &str = upsert!("excluded.position");
 
 const SAVE: &str = "
 UPDATE walpost.checkpoint SET format_version = $2, system_identifier = $3::text::numeric, timeline = $4, database = $5,
-       slot = $6, position = $7, commit_time = coalesce($8, commit_time), updated_at = now()
-WHERE relay = $1 AND epoch = $9 AND position <= $7 AND format_version <= $2";
+       slot = $6, position = $7, commit_time = coalesce($8, commit_time), settled_commit_lsn = $9, settled_through = $10,
+       updated_at = now()
+WHERE relay = $1 AND epoch = $11 AND position <= $7 AND format_version <= $2";
 
 /// `undefined_table`; a schema that does not exist is told so as well.
 const UNDEFINED_TABLE: &str = "42P01";
@@ -172,6 +175,8 @@ impl PostgresStore {
         let value = |field, value: String| Error::Value { field, value };
         let position: PgLsn = field(row, "position")?;
         let commit_time: Option<ServerTime> = field(row, "commit_time")?;
+        let lsn = |column| field::<Option<PgLsn>>(row, column).map(|lsn| lsn.map(|lsn| Lsn::new(lsn.into())));
+        let settled = lsn("settled_commit_lsn")?.zip(lsn("settled_through")?);
         Ok(Checkpoint {
             relay: self.relay.clone(),
             system: SystemIdentifier(system.parse().map_err(|_| value("system_identifier", system.clone()))?),
@@ -180,6 +185,7 @@ impl PostgresStore {
             slot: field(row, "slot")?,
             position: Lsn::new(position.into()),
             commit_time: commit_time.map(|time| time.0),
+            settled_rows: settled.map(|(commit_lsn, through)| SettledRows { commit_lsn, through }),
             epoch: Epoch(unsigned(row, "epoch")?),
         })
     }
@@ -227,6 +233,8 @@ struct Written {
     slot: String,
     position: PgLsn,
     commit_time: Option<ServerTime>,
+    settled_commit_lsn: Option<PgLsn>,
+    settled_through: Option<PgLsn>,
 }
 
 impl Written {
@@ -240,10 +248,12 @@ impl Written {
             slot: checkpoint.slot.clone(),
             position: checkpoint.position.get().into(),
             commit_time: checkpoint.commit_time.map(ServerTime),
+            settled_commit_lsn: checkpoint.settled_rows.map(|rows| rows.commit_lsn.get().into()),
+            settled_through: checkpoint.settled_rows.map(|rows| rows.through.get().into()),
         }
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 8] {
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 10] {
         [
             &self.relay,
             &self.format,
@@ -253,6 +263,8 @@ impl Written {
             &self.slot,
             &self.position,
             &self.commit_time,
+            &self.settled_commit_lsn,
+            &self.settled_through,
         ]
     }
 }

@@ -239,9 +239,13 @@ impl Conversion<'_> {
 
     fn outbox(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<Outbox> {
         let table = self.table(outbox, seen);
+        let properties = &outbox.connect.value.0;
+        let judgement = edges::connector(pairs(properties), &self.around.run_id());
+        let connector = self.judged(judgement, &outbox.connect, properties);
         let properties = &outbox.router.value.0;
-        let judgement = edges::router(pairs(properties));
-        let router = self.judged(judgement, &outbox.router, properties);
+        // A router is judged also where its connector is at fault, so that all faults are told at once.
+        let judgement = edges::router(pairs(properties), connector.clone().unwrap_or_default());
+        let router = self.judged(judgement, &outbox.router, properties).filter(|_| connector.is_some());
         Some(Outbox { table: table?, router: router? })
     }
 

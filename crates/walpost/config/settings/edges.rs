@@ -6,9 +6,10 @@ use walpost_kafka::Limits;
 #[cfg(feature = "kafka")]
 pub use walpost_kafka::Settings as KafkaSettings;
 
+use walpost_core::connect;
 use walpost_core::failure::chain;
 use walpost_core::options::OptionFault;
-use walpost_core::router::{Options, Router};
+use walpost_core::router::{Connector, Options, Router};
 use walpost_postgres::ConnectionSettings;
 
 /// Without Kafka there are no settings of it.
@@ -43,14 +44,24 @@ pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> 
     }
 }
 
-/// Judges the options of a router, one by one and together.
-pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Judgement<Router> {
-    let sentences = |faults: Vec<OptionFault>| -> Vec<_> {
-        faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
-    };
+/// Judges the options of a connector, one by one and together.
+pub(super) fn connector<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, run_id: &str) -> Judgement<Connector> {
+    let parsed = connect::Options::from_pairs(pairs).map_err(sentences)?;
+    let connector = Connector::new(parsed.options, run_id).map_err(sentences)?;
+    let warnings = parsed.warnings.into_iter().chain(connector.warnings().map(str::to_owned));
+    let warnings = warnings.map(Sentence::about_all).collect();
+    Ok((connector, warnings))
+}
+
+/// Judges the options of a router, one by one and together with those of its connector.
+pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, connector: Connector) -> Judgement<Router> {
     let parsed = Options::from_pairs(pairs).map_err(sentences)?;
-    let router = Router::new(parsed.options).map_err(sentences)?;
+    let router = Router::of_connector(parsed.options, connector).map_err(sentences)?;
     Ok((router, parsed.warnings.into_iter().map(Sentence::about_all).collect()))
+}
+
+fn sentences(faults: Vec<OptionFault>) -> Vec<Sentence> {
+    faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
 }
 
 /// Judges the properties of a producer. `records` and `bytes` are the limits on what is in flight.

@@ -111,8 +111,16 @@ fn a_value_of_the_wrong_kind_is_told_the_right_one() {
         (with("", "[outbox.router]\nroute.by.feild = \"a\""), "outbox[0].router.\"route.by.feild\": "),
         (with("", "[outbox.router]\n\"route.topic.regex\" = \"(\""), "outbox[0].router.\"route.topic.regex\": "),
         (
-            with("", "[outbox.router]\ntable.expand.json.payload = true"),
-            "outbox[0].router.\"table.expand.json.payload\": ",
+            with("", "[outbox.connect]\n\"decimal.handling.mode\" = \"exact\""),
+            "outbox[0].connect.\"decimal.handling.mode\": \"exact\" is none of precise, double, string",
+        ),
+        (
+            with("", "[outbox.connect]\n\"extended.headers.enabled\" = true"),
+            "outbox[0].connect.\"extended.headers.enabled\": one of these headers",
+        ),
+        (
+            with("", "[outbox.connect]\n\"decimal.handling.mod\" = \"double\""),
+            "outbox[0].connect.\"decimal.handling.mod\": no such option",
         ),
         (with("", "[sink]\ntype = \"kafka\""), "7:1: sink.kafka.\"bootstrap.servers\": it is missing"),
         (

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use walpost_core::connect;
 use walpost_core::options::KnownOption;
 use walpost_core::router::Options;
 
@@ -51,8 +52,10 @@ fn a_key_that_changes_nothing_does_not_exist() {
 }
 
 /// Two values of a router's option, by what the manual says that it takes.
-fn two_values(option: &KnownOption<Options>) -> [&'static str; 2] {
+fn two_values<O>(option: &KnownOption<O>) -> [&'static str; 2] {
     match option.kind {
+        "class" => ["JsonConverter", "ByteArrayConverter"],
+        "number" => ["1", "3"],
         "boolean" => ["true", "false"],
         "column" | "string" | "Java replacement string" => ["one", "other"],
         "Java regular expression" => ["(?<routedByValue>.*)", "(?<routedByValue>.+)"],
@@ -76,6 +79,17 @@ fn an_option_of_the_router_that_changes_nothing_does_not_exist() {
             faults.iter().all(|fault| fault.key.contains(option.name) && fault.reason.contains(" yet"))
         });
         assert!(one != other || is_refused, "{} changes nothing: {one:?}", option.name);
+    }
+}
+
+#[test]
+fn an_option_of_the_connector_that_changes_nothing_does_not_exist() {
+    for option in connect::Options::known() {
+        let [one, other] = two_values(option).map(|value| {
+            let text = with("", &format!("[outbox.connect]\n\"{}\" = '{value}'", option.name));
+            parse_fake(&text).map(|loaded| loaded.settings)
+        });
+        assert_ne!(one, other, "{} changes nothing", option.name);
     }
 }
 

@@ -134,6 +134,37 @@ fn the_former_name_of_the_missing_option_is_understood_with_a_warning() {
 }
 
 #[test]
+fn every_former_name_is_understood_with_a_warning_that_names_the_new_one() {
+    for former in Options::former() {
+        assert!(Options::known().iter().any(|option| option.name == former.now), "{}", former.now);
+        let value = match former.name {
+            "table.fields.additional.error.on.missing" => "false",
+            "debezium.op.invalid.behavior" => "fatal",
+            _ => "other",
+        };
+        let Parsed { options, warnings } = parsed(&[(former.name, value)]);
+        let now = parsed(&[(former.now, former.value(value).unwrap().as_str())]);
+        assert_eq!(options, now.options, "{}", former.name);
+        assert_ne!(options, Options::default(), "{}", former.name);
+        assert!(warnings.iter().any(|warning| warning.contains(former.name) && warning.contains(former.now)));
+        let both = faults(&[(former.name, value), (former.now, &former.value(value).unwrap())]);
+        assert!(both.len() == 1 && both[0].starts_with(former.name) && both[0].contains("remove"), "{both:?}");
+    }
+}
+
+#[test]
+fn two_former_names_of_one_option_are_refused() {
+    let faults = faults(&[("table.field.payload.id", "a"), ("table.field.event.payload.id", "b")]);
+    assert!(faults.len() == 1 && faults[0].contains("given too"), "{faults:?}");
+}
+
+#[test]
+fn a_former_name_with_the_connectors_prefix_is_refused_with_the_name_to_write() {
+    let faults = faults(&[("transforms.outbox.debezium.op.invalid.behavior", "warn")]);
+    assert!(faults[0].contains("write \"debezium.op.invalid.behavior\""), "{faults:?}");
+}
+
+#[test]
 fn an_option_without_effect_is_accepted_with_a_warning() {
     let idle = [
         ("table.field.event.type", "kind"),
@@ -151,19 +182,17 @@ fn an_option_without_effect_is_accepted_with_a_warning() {
 }
 
 #[test]
-fn what_is_not_built_yet_is_refused_by_name_and_all_at_once() {
+fn what_cannot_be_honoured_together_is_refused_all_at_once() {
     let pairs = [
-        ("table.fields.additional.placement", "type:header,version:envelope:v"),
-        ("table.expand.json.payload", "true"),
-        ("tracing.span.context.field", "trace"),
-        ("tracing.operation.name", "read"),
-        ("tracing.with.context.field.only", "false"),
+        ("table.fields.additional.placement", "type:envelope:payload,id:envelope:e,version:envelope:e,id:header:e"),
         ("route.topic.regex", "("),
     ];
     let faults = Router::new(parsed(&pairs).options).unwrap_err();
-    let names: Vec<&str> = faults.iter().map(|fault| fault.option.as_ref()).collect();
-    assert_eq!(names, pairs.map(|pair| pair.0));
-    assert!(faults[0].reason.contains("\"version\""));
+    let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("two fields \"payload\"") && said[0].contains("type:envelope:alias"), "{said:?}");
+    assert!(said[1].contains("two fields \"e\"") && said[1].contains("version:envelope:alias"), "{said:?}");
+    assert!(said[2].starts_with("route.topic.regex"), "{said:?}");
 }
 
 #[test]

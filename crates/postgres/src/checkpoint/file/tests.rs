@@ -11,6 +11,7 @@ fn checkpoint(position: u64) -> Checkpoint {
         slot: "walpost".to_owned(),
         position: Lsn::new(position),
         commit_time: Some(Timestamp::from_postgres_micros(-5)),
+        settled_rows: None,
         epoch: Epoch(0),
     }
 }
@@ -32,6 +33,19 @@ async fn what_is_claimed_and_saved_is_read_back_whole() {
     assert_eq!(store.load().await.unwrap(), Some(expected.clone()));
     assert_eq!(at(&path).load().await.unwrap(), Some(expected));
     assert!(!beside(&path, "tmp").exists());
+}
+
+#[tokio::test]
+async fn rows_that_were_settled_before_us_are_read_back_until_they_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let settled_rows = Some(SettledRows { commit_lsn: Lsn::new(u64::MAX), through: Lsn::new(15) });
+    let mut store = at(&path);
+    store.replace(&Checkpoint { settled_rows, ..checkpoint(10) }).await.unwrap();
+    assert_eq!(at(&path).load().await.unwrap().unwrap().settled_rows, settled_rows);
+    store.claim(&Checkpoint { settled_rows, ..checkpoint(10) }).await.unwrap();
+    store.save(&checkpoint(20)).await.unwrap();
+    assert_eq!(store.load().await.unwrap().unwrap().settled_rows, None);
 }
 
 #[tokio::test]

@@ -1,0 +1,109 @@
+//! `walpost import debezium`: makes a walpost.toml of a connector's configuration, and on request takes over how far the connector got.
+//!
+//! Each option that was given appears in what comes out: as a key, or in a comment that says why there is none. What nobody knows is named too.
+//! Passwords are never printed. Nothing in Kafka Connect is touched, and in the database nothing but the checkpoint, on request.
+
+mod connector;
+mod converters;
+mod database;
+mod draft;
+mod given;
+mod producer;
+mod properties;
+mod router;
+mod section;
+mod security;
+mod tables;
+mod text;
+mod version;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::Outcome;
+use crate::exit::{Ended, Exit};
+use connector::Imported;
+use given::Everything;
+
+pub use version::Version;
+
+/// What is imported, and where to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Connectors, and workers whose defaults they have.
+    pub files: Vec<PathBuf>,
+    /// A folder for one file a connector; standard output without it.
+    pub folder: Option<PathBuf>,
+    /// Which Debezium runs the connectors, where the configuration does not tell.
+    pub version: Option<Version>,
+}
+
+/// Imports connectors.
+///
+/// # Errors
+/// A file cannot be read or written, or nothing in it can be imported.
+pub async fn import(import: Import) -> Outcome {
+    let everything = read(&import.files)?;
+    let mut imported = Vec::new();
+    for connector in &everything.connectors {
+        match connector::import(connector, &everything, import.version) {
+            Ok(done) => imported.push(done),
+            Err(reason) => complain!("{}: connector {:?} is not imported: {reason}", connector.file, connector.name),
+        }
+    }
+    if imported.is_empty() {
+        let sentence = "there is nothing to import; name the configuration of a connector for PostgreSQL that has an outbox event router";
+        return Err(Ended::with_sentence(Exit::Configuration, sentence));
+    }
+    match &import.folder {
+        Some(folder) => imported.iter().try_for_each(|imported| write(folder, imported))?,
+        None => print(&imported),
+    }
+    Ok(Exit::Success)
+}
+
+fn read(files: &[PathBuf]) -> Result<Everything, Ended> {
+    let mut everything = Everything::default();
+    for path in files {
+        let name = path.display().to_string();
+        let refused = |reason: String| Ended::with_sentence(Exit::Configuration, format!("{name}: {reason}"));
+        let text = fs::read_to_string(path).map_err(|error| refused(format!("it cannot be read: {error}")))?;
+        everything.read(&name, &text).map_err(refused)?;
+    }
+    Ok(everything)
+}
+
+fn print(imported: &[Imported]) {
+    for one in imported {
+        if imported.len() > 1 {
+            say!("# ---- {}: a file of its own ----", file_name(&one.name));
+        }
+        say!("{}", one.toml.trim_end());
+        if imported.len() > 1 {
+            say!();
+        }
+    }
+}
+
+/// Writes a file that is not there yet.
+fn write(folder: &Path, imported: &Imported) -> Result<(), Ended> {
+    let path = folder.join(file_name(&imported.name));
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| File::create_new(&path))
+        .and_then(|mut file| file.write_all(imported.toml.as_bytes()));
+    written.map_err(|error| {
+        Ended::with_sentence(Exit::Configuration, format!("{} cannot be written: {error}", path.display()))
+    })?;
+    say!("{}", path.display());
+    Ok(())
+}
+
+fn file_name(connector: &str) -> String {
+    let is_plain = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '-' | '_' | '.');
+    let name: String = connector.chars().map(|ch| if is_plain(ch) { ch } else { '_' }).collect();
+    format!("{}.toml", name.trim_start_matches('.'))
+}

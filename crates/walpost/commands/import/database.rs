@@ -1,0 +1,205 @@
+//! `[source]`: the URL, the ways of encryption, slot and publication.
+
+use super::draft::{Draft, Heading};
+use super::given::Given;
+use super::text::{Reference, literal, quoted};
+
+/// The plugin where a configuration names none: that of Debezium itself, whatever documentation recommends.
+const DEFAULT_PLUGIN: &str = "decoderbufs";
+
+/// Writes the section.
+pub(super) fn source(options: &mut Given, draft: &mut Draft) {
+    draft.section("[source]");
+    url(options, draft);
+    password(options, draft);
+    encryption(options, draft);
+    slot(options, draft);
+}
+
+fn url(options: &mut Given, draft: &mut Draft) {
+    let mut missing = Vec::new();
+    let mut part = |name: &'static str, default: &str| match options.take(name).filter(|value| !value.is_empty()) {
+        Some(value) => value,
+        None => {
+            missing.push(name);
+            default.to_owned()
+        }
+    };
+    let hosts = part("database.hostname", "localhost");
+    let user = part("database.user", "postgres");
+    let database = part("database.dbname", "postgres");
+    let port = options.take("database.port").unwrap_or_default();
+    let hosts: Vec<String> = hosts.split(',').map(|host| with_port(host.trim(), port.trim())).collect();
+    draft.remark("database.hostname, database.port, database.user, database.dbname");
+    if !missing.is_empty() {
+        draft.check(&format!("the connector has no {}.", missing.join(", no ")));
+    }
+    let url = format!("postgres://{}@{}/{}", encoded(&user, draft), hosts.join(","), encoded(&database, draft));
+    draft.key("url", &url);
+}
+
+fn with_port(host: &str, port: &str) -> String {
+    let host = match Reference::of(host) {
+        Some(reference) => reference.written().unwrap_or_else(|| literal(host)),
+        // pgjdbc lets each host have a port of its own, and an IPv6 address its brackets.
+        None if host.contains(':') && !host.starts_with('[') && host.matches(':').count() > 1 => format!("[{host}]"),
+        None => host.to_owned(),
+    };
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = match Reference::of(port) {
+        Some(reference) => reference.written().unwrap_or_default(),
+        None => port.to_owned(),
+    };
+    if port.is_empty() || has_port { host } else { format!("{host}:{port}") }
+}
+
+/// A part of the URL. References stay, since nobody knows here what they stand for.
+fn encoded(value: &str, draft: &mut Draft) -> String {
+    match Reference::of(value) {
+        Some(reference) => match reference.written() {
+            Some(written) => {
+                draft.check(&format!("what {value} stands for goes into the URL as it is: write %40 for an @ in it."));
+                if let Reference::Variable(name) = &reference {
+                    draft.needs(name);
+                }
+                written
+            }
+            None => {
+                draft.check(&format!("{value} can only be read by Connect; write what it stands for."));
+                "walpost".to_owned()
+            }
+        },
+        None => {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+            value.bytes().map(byte).collect()
+        }
+    }
+}
+
+/// The password is never printed.
+fn password(options: &mut Given, draft: &mut Draft) {
+    let Some(password) = options.take("database.password").filter(|password| !password.is_empty()) else { return };
+    match Reference::of(&password) {
+        Some(Reference::File(path)) => {
+            draft.remark(&format!("database.password = {password}"));
+            draft.key("password_file", &path);
+        }
+        Some(Reference::Variable(name)) if name == "PGPASSWORD" => {
+            draft.remark("database.password = ${env:PGPASSWORD}: that variable is read without being named here.");
+            draft.needs(&name);
+        }
+        reference => {
+            let what = match reference {
+                Some(Reference::Variable(name)) => {
+                    format!("{password}: the variable is PGPASSWORD here; start with PGPASSWORD=\"${name}\"")
+                }
+                Some(_) => {
+                    format!("{password}: only Connect can read that; give the password in the variable PGPASSWORD")
+                }
+                None => "(not shown): give it in the variable PGPASSWORD".to_owned(),
+            };
+            draft.remark(&format!("database.password = {what}, or in a file that holds it and nothing else:"));
+            draft.remark("password_file = \"/run/secrets/postgres\"");
+            draft.needs("PGPASSWORD");
+        }
+    }
+}
+
+fn encryption(options: &mut Given, draft: &mut Draft) {
+    if let Some(mode) = options.take("database.sslmode") {
+        let word = mode.trim().to_lowercase().replace('_', "-");
+        draft.remark(&format!("database.sslmode = {mode}"));
+        match word.as_str() {
+            "allow" => draft.key("sslmode", "prefer"),
+            "disable" | "prefer" | "require" | "verify-ca" | "verify-full" => draft.key("sslmode", &word),
+            _ => draft.check("no such mode is known; without one it is `prefer`."),
+        }
+    }
+    if let Some(file) = options.take("database.sslrootcert") {
+        draft.remark("database.sslrootcert: a PEM file");
+        path("sslrootcert", &file, draft);
+    }
+    certificate(options, draft);
+}
+
+/// Certificate and key, which are given together or not at all.
+fn certificate(options: &mut Given, draft: &mut Draft) {
+    let (certificate, key) = (options.take("database.sslcert"), options.take("database.sslkey"));
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            draft.remark("database.sslcert: a PEM file");
+            path("sslcert", &certificate, draft);
+            let pem = key.strip_suffix(".pk8").or_else(|| key.strip_suffix(".der")).map(|stem| format!("{stem}.key"));
+            match &pem {
+                Some(pem) => draft.check(&format!(
+                    "database.sslkey = {key}: pgjdbc's keys are DER, and here they are PEM: openssl pkcs8 -inform DER -in {key} -out {pem} -nocrypt"
+                )),
+                None => draft.remark("database.sslkey: a PEM file, not encrypted (pgjdbc takes PKCS#8 in DER as well, which has to be converted)"),
+            }
+            path("sslkey", pem.as_deref().unwrap_or(&key), draft);
+        }
+        (Some(certificate), None) => {
+            draft.leave(
+                Heading::Cannot,
+                "database.sslcert",
+                &certificate,
+                "its key is missing: name database.sslkey too.",
+            );
+        }
+        (None, Some(key)) => {
+            draft.leave(
+                Heading::Cannot,
+                "database.sslkey",
+                &key,
+                "its certificate is missing: name database.sslcert too.",
+            );
+        }
+        (None, None) => {}
+    }
+}
+
+fn path(key: &str, value: &str, draft: &mut Draft) {
+    let written = match Reference::of(value) {
+        Some(reference) => reference.written().unwrap_or_else(|| literal(value)),
+        None => literal(value),
+    };
+    draft.key(key, &written);
+}
+
+fn slot(options: &mut Given, draft: &mut Draft) {
+    if let Some(name) =
+        ["slot.drop.on.stop", "slot.drop_on_stop"].into_iter().find(|name| options.get(name) == Some("true"))
+    {
+        draft.check(&format!(
+            "{name} = true: set it to false in the connector, and let it start once more, before you stop it; else it drops the slot, and \
+             what is committed up to walpost's start is lost."
+        ));
+        options.take(name);
+    }
+    let slot = options.take("slot.name").unwrap_or_else(|| "debezium".to_owned());
+    let plugin = options.take("plugin.name");
+    let is_named = plugin.is_some();
+    let plugin = plugin.unwrap_or_else(|| DEFAULT_PLUGIN.to_owned()).trim().to_lowercase();
+    let publication = options.take("publication.name").unwrap_or_else(|| "dbz_publication".to_owned());
+    if plugin == "pgoutput" {
+        draft.remark("slot.name; plugin.name = pgoutput");
+        draft.key("slot", slot.trim());
+        draft.remark("publication.name");
+        draft.key("publication", &publication);
+        return;
+    }
+    let why = if is_named { "" } else { " (there is no plugin.name, and that is Debezium's default)" };
+    let own = format!("{}_walpost", slot.trim().chars().take(55).collect::<String>());
+    draft.check(&format!(
+        "plugin.name = {plugin}{why}: slot.name = {} decodes with it, and walpost reads pgoutput only. The slot below is a new one. Make it with \
+         `walpost init` while the connector still runs, let the connector come past that moment, stop it, and run walpost: what \
+         was committed in between is published by both, and nothing is lost. Then drop the old slot with pg_drop_replication_slot.",
+        quoted(&slot)
+    ));
+    draft.key("slot", &own);
+    draft.remark(&format!(
+        "publication.name = {publication}: {plugin} has no use for it; `walpost init` makes a publication of the outbox tables"
+    ));
+    draft.key("publication", "walpost");
+}
