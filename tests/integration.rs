@@ -13,6 +13,7 @@ mod config;
 mod crash;
 mod delivery;
 mod faults;
+mod import;
 mod papers;
 mod rig;
 mod security;
