@@ -151,15 +151,16 @@ impl Rest {
         }
     }
 
-    /// A transaction without changes is passed over: older servers send those too.
+    /// A transaction without outbox rows owes nothing and is passed over; an LSN is that of one record of the log, so that the row
+    /// that is looked for is found in no wrong one.
     fn on_commit(&mut self, end: Lsn) -> Option<Resumed> {
         let open = self.open.take()?;
         let Resume::Within { commit, row, events } = self.resume else {
             return Some(Resumed::at(self.resume.commit()));
         };
         if open.changes_at == 0 {
-            let is_empty = open.rows_before + open.rows_behind == 0;
-            return if is_empty { None } else { Some(self.not_found()) };
+            let owes_nothing = open.rows_before + open.rows_behind == 0;
+            return if owes_nothing { None } else { Some(self.not_found()) };
         }
         // Rows of one COPY share an LSN, and then only their number tells whether all of them went out.
         let is_whole = open.rows_at <= 1 || events.is_some_and(|events| events >= open.changes_at);
