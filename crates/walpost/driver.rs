@@ -4,6 +4,8 @@
 //! PostgreSQL nor Kafka, only the ports of `walpost-core`, and it never waits for one of them alone: neither a stalled sink nor
 //! one that is being reset may keep the server from hearing of us, or a stop from being heard.
 
+mod describer;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -19,6 +21,8 @@ use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
 use crate::journal;
+use describer::{Answer, NoAnswer};
+pub use describer::{Describer, Patience};
 
 /// How many undelivered records get a line of their own before the sink is reset. All that is in flight to a topic that went
 /// away fails at once.
@@ -145,6 +149,7 @@ pub async fn drive<S, K, Stop, Gone>(
     source: S,
     sink: &mut K,
     checkpointer: Checkpointer,
+    describer: Describer,
     signals: Signals<Stop, Gone>,
     clock: Clock,
 ) -> Driven<S::Error>
@@ -166,6 +171,7 @@ where
         source_error: None,
         sink_verdict: None,
         checkpointer,
+        describer,
         clock,
         batch: Vec::new(),
         frames: VecDeque::new(),
@@ -182,6 +188,7 @@ struct Driver<'a, S: Source> {
     source_error: Option<S::Error>,
     sink_verdict: Option<Failure>,
     checkpointer: Checkpointer,
+    describer: Describer,
     clock: Clock,
     /// Where the source puts what it has.
     batch: Vec<Frame>,
@@ -193,7 +200,7 @@ struct Driver<'a, S: Source> {
     end: Option<End>,
 }
 
-/// What is waited for besides source, sink and store.
+/// What is waited for besides source, sink, store and catalogue.
 struct Outside<'a, Stop, Gone> {
     stop: Pin<&'a mut Stop>,
     server_gone: Pin<&'a mut Gone>,
@@ -205,6 +212,7 @@ enum Event<E> {
     /// The source has put frames into the batch, or has ended.
     Frames(Result<(), E>),
     Checkpoint(Result<(), StoreFailure>),
+    Description(Result<Answer, NoAnswer>),
     Deadline,
     Stop,
     ServerGone,
@@ -248,6 +256,7 @@ impl<S: Source> Driver<'_, S> {
         tokio::select! {
             received = next_frames(self.source.as_mut(), &mut self.batch), if wants_frames => Event::Frames(received),
             outcome = self.checkpointer.answer() => Event::Checkpoint(outcome),
+            answer = self.describer.answer() => Event::Description(answer),
             () = alarm.as_mut() => Event::Deadline,
             () = stop.as_mut(), if !self.is_stopping => Event::Stop,
             () = server_gone.as_mut(), if has_source => Event::ServerGone,
@@ -263,6 +272,8 @@ impl<S: Source> Driver<'_, S> {
                 }
             }
             Event::Checkpoint(outcome) => self.on_checkpoint(outcome),
+            Event::Description(Ok(Answer { relation, description })) => self.session.described(relation, &description),
+            Event::Description(Err(reason)) => self.give_up_undescribed(reason),
             Event::Deadline => {}
             Event::Stop => {
                 self.is_stopping = true;
@@ -302,6 +313,11 @@ impl<S: Source> Driver<'_, S> {
                     if let Err(refusal) = accepted {
                         journal::refused(record, &refusal);
                         self.session.refused(ticket, refusal, now);
+                    }
+                }
+                Action::Describe(relation, table) => {
+                    if let Err(reason) = self.describer.ask(relation, table) {
+                        self.give_up_undescribed(reason);
                     }
                 }
                 Action::ResetSink => return true,
@@ -393,6 +409,12 @@ impl<S: Source> Driver<'_, S> {
                 self.lose_source(None);
             }
         }
+    }
+
+    /// Without a description nothing more is taken from the stream.
+    fn give_up_undescribed(&mut self, reason: NoAnswer) {
+        tracing::error!(%reason, "the stream is given up");
+        self.lose_source(None);
     }
 
     fn confirm(&mut self, status: StatusUpdate) {

@@ -1,9 +1,12 @@
 //! What the relay writes into its log while it runs: one line an event of operation, never a payload, never a secret.
 
 use std::sync::Once;
+use std::time::Duration;
 
+use walpost_core::description::Description;
 use walpost_core::failure::Failure;
 use walpost_core::finding::{Finding, Severity};
+use walpost_core::outbox::TableName;
 use walpost_core::port::Refusal;
 use walpost_core::record::Record;
 use walpost_core::router::InvalidOperation;
@@ -92,6 +95,17 @@ pub fn refused(record: &Record, refusal: &Refusal) {
 /// A sink that could not be made anew.
 pub fn reset_failed(failure: &Failure) {
     tracing::warn!(reason = failure.reason, "the sink could not be reset; it is tried again");
+}
+
+/// What the catalogue told of an outbox; no columns where it is no more.
+pub fn described(table: &TableName, description: &Description) {
+    tracing::debug!(%table, columns = description.columns.len(), types = description.types.len(), "the outbox is described");
+}
+
+/// An outbox that the catalogue did not describe.
+pub fn undescribed(table: &TableName, reason: &str, tries: u32, wait: Duration) {
+    let wait_ms = wait.as_millis();
+    tracing::warn!(%table, reason, tries, wait_ms, "PostgreSQL could not be asked about the outbox; the stream waits for the answer, and the question is put again");
 }
 
 /// Something that the session noticed in the stream.

@@ -18,6 +18,7 @@ use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{self, Store};
+use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
 use walpost_postgres::preflight;
@@ -26,7 +27,7 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 
 use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
-use crate::driver::{Checkpointer, Clock, Driven, Signals, drive};
+use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, drive};
 use crate::exit::{Ended, Exit};
 use crate::signals::Stop;
 use crate::sink::AnySink;
@@ -347,6 +348,7 @@ impl Supervisor {
         }
         let epoch = checkpoint.epoch;
         let checkpointer = Checkpointer::start(store, checkpoint, |error| !error.class().is_retried());
+        let describer = self.describer(&sql);
         let mut session =
             Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
         let mut stop = self.stop.clone();
@@ -366,7 +368,7 @@ impl Supervisor {
             }
         };
         let signals = Signals { stop: stopped_or_gap, server_gone };
-        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, signals, self.clock).await;
+        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, describer, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
         if session.received() > beginning.position {
             self.backoff.reset();
@@ -389,6 +391,15 @@ impl Supervisor {
                 None => Trouble::Session { cause, rest, source_error },
             },
         }
+    }
+
+    /// Asks the server that we stream from.
+    fn describer(&self, sql: &sql::Session) -> Describer {
+        let catalogue = Catalogue::new(self.settings.source().connection().clone(), sql.endpoint().clone());
+        let session::Settings { retry_initial, retry_ceiling, silence_timeout, .. } = self.session_settings;
+        let backoff = Backoff::new(retry_initial, retry_ceiling, self.seed);
+        let is_silence = |error: &PostgresError| !matches!(error, PostgresError::Server { .. });
+        Describer::start(catalogue, Patience { backoff, silence: silence_timeout, is_silence })
     }
 
     /// Takes back what the last session left with the sink. The next one may not begin before; where a stop rules out a next

@@ -19,8 +19,11 @@ macro_rules! say {
 }
 
 mod bench;
+mod conformance;
 mod demo;
 mod dependencies;
+mod fuzz;
+mod handover;
 mod interrupt;
 mod mutants;
 mod services;
@@ -50,7 +53,14 @@ Commands:
                              --runs R              how often; by default three times
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
+  conformance record CASES OUT
+                           Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the
+                           records that came of it.
+  handover [--by-hand]     Let a real Debezium publish, stop or kill it in the middle of the traffic, let walpost import its
+                           connector and go on, and count what was lost and what came twice. By hand without the import.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
+  fuzz [--seconds N] [TARGET…]
+                           Feed made-up input to what reads bytes that others wrote, each target for a minute.
   dependencies             Check who depends on whom, and all licences and sources.
   help                     This text.
 
@@ -77,6 +87,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["bench", "drain", options @ ..] => bench::run(options),
+        ["conformance", "record", cases, out] => conformance::record(cases, out),
         ["demo"] => demo::run(demo::Broker::None),
         ["demo", "--kafka"] => demo::run(demo::Broker::Kafka),
         ["test", filters @ ..] => test::run(filters),
@@ -84,7 +95,9 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "up", "--kafka"] => services::up(true),
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
+        ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["dependencies"] => dependencies::run(),
         [] | ["help", ..] | [.., "help" | "--help" | "-h"] => {
             say!("{}", HELP.trim_end());

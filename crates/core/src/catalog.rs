@@ -3,8 +3,14 @@
 //! The server sends a relation's shape before its first row on every connection, and again after each change, so a catalog
 //! lives no longer than its connection, and a stale shape cannot outlive the one that it came from.
 //!
-//! Before a shape that needs them come its types that are not built in, a domain with the name of its base. A column of a
-//! domain is read as one of its base type: a domain over `bytea` holds bytes and not their hexadecimal text.
+//! A shape alone is not enough to bind an outbox: what pgoutput does not tell ([`Description`]) is asked for first, each time that
+//! the shape is told. Until the answer comes the relation is unknown here, so that no row can be read by a shape that is stale or
+//! half known; whoever feeds the catalog takes no frame meanwhile ([`Catalog::is_awaiting`]).
+//!
+//! Before a shape that needs them come its types that are not built in, a domain with the name of its base. That is what is left of
+//! a domain which the catalogue has forgotten meanwhile.
+
+mod shape;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +20,8 @@ use crate::pgoutput::{Relation, Type};
 use crate::router::Binding;
 use crate::value::oid;
 
+use shape::Shape;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Catalog {
@@ -21,6 +29,8 @@ pub struct Catalog {
     relations: BTreeMap<u32, Entry>,
     /// The base types of domains, where those are ones whose values we can read.
     bases: BTreeMap<u32, u32>,
+    /// The outbox whose description is awaited. One at most, for the next shape is behind it in the stream.
+    undescribed: Option<Undescribed>,
 }
 
 /// What is known of a relation.
@@ -29,6 +39,16 @@ enum Entry {
     /// The outbox with this place in the configuration, and its columns by role.
     Outbox(usize, Box<Binding>),
     Other,
+}
+
+/// An outbox whose shape was told.
+#[derive(Debug)]
+struct Undescribed {
+    /// Its place in the configuration.
+    place: usize,
+    shape: Shape,
+    /// The question was put.
+    is_asked: bool,
 }
 
 /// What a relation is to the relay.
@@ -49,26 +69,59 @@ impl Catalog {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(outboxes: Outboxes) -> Self {
-        Self { outboxes, relations: BTreeMap::new(), bases: BTreeMap::new() }
+        Self { outboxes, relations: BTreeMap::new(), bases: BTreeMap::new(), undescribed: None }
     }
 
-    /// The server told the shape of a relation. It replaces what was known of it.
+    /// The server told the shape of a relation. It replaces what was known of it; that of an outbox once it is
+    /// [`described`](Self::described).
     ///
     /// Answers with the outbox that the relation was until now, where it is one no longer: the table was renamed.
     pub fn learn(&mut self, relation: &Relation<'_>) -> Option<TableName> {
+        debug_assert!(!self.is_awaiting(), "no frame is taken while a description is awaited");
         // The server sends the empty name for its own schema (`logicalrep_write_namespace` in proto.c).
         let schema = if relation.namespace.is_empty() { "pg_catalog" } else { relation.namespace };
         let is_named = |table: &TableName| table.schema == schema && table.table == relation.name;
-        let entry = match self.outboxes.iter().enumerate().find(|(_, outbox)| is_named(&outbox.table)) {
-            Some((place, outbox)) => {
-                Entry::Outbox(place, Box::new(outbox.router.bind(&self.based(relation), &Description::default())))
+        match self.outboxes.iter().position(|outbox| is_named(&outbox.table)) {
+            Some(place) => {
+                self.relations.remove(&relation.id);
+                self.undescribed = Some(Undescribed { place, shape: Shape::of(relation), is_asked: false });
+                None
             }
-            None => Entry::Other,
+            None => match self.relations.insert(relation.id, Entry::Other) {
+                Some(Entry::Outbox(place, _)) => self.outboxes.get(place).map(|outbox| outbox.table.clone()),
+                Some(Entry::Other) | None => None,
+            },
+        }
+    }
+
+    /// Whether the description of an outbox is awaited.
+    #[must_use]
+    pub fn is_awaiting(&self) -> bool {
+        self.undescribed.is_some()
+    }
+
+    /// Whether there is a question that was not put yet. Says so once.
+    pub fn take_question(&mut self) -> bool {
+        self.undescribed.as_mut().is_some_and(|awaited| !std::mem::replace(&mut awaited.is_asked, true))
+    }
+
+    /// The relation whose description is awaited, and which outbox it is.
+    #[must_use]
+    pub fn awaited(&self) -> Option<(u32, &TableName)> {
+        let Undescribed { place, shape, .. } = self.undescribed.as_ref()?;
+        Some((shape.id, &self.outboxes.get(*place)?.table))
+    }
+
+    /// What pgoutput did not tell of a relation. An answer that is not awaited changes nothing.
+    pub fn described(&mut self, relation: u32, description: &Description) {
+        let Some(Undescribed { place, shape, .. }) = self.undescribed.take_if(|awaited| awaited.shape.id == relation)
+        else {
+            return;
         };
-        let is_outbox = matches!(entry, Entry::Outbox(..));
-        match self.relations.insert(relation.id, entry) {
-            Some(Entry::Outbox(place, _)) if !is_outbox => self.outboxes.get(place).map(|outbox| outbox.table.clone()),
-            Some(Entry::Outbox(..) | Entry::Other) | None => None,
+        let told = self.based(shape.as_told(), description);
+        if let Some(outbox) = self.outboxes.get(place) {
+            let binding = outbox.router.bind(&told, description);
+            self.relations.insert(relation, Entry::Outbox(place, Box::new(binding)));
         }
     }
 
@@ -81,16 +134,19 @@ impl Catalog {
         };
     }
 
-    /// The relation with base types in the place of domains.
-    fn based<'r>(&self, relation: &Relation<'r>) -> Relation<'r> {
-        let mut based = relation.clone();
-        for column in &mut based.columns {
-            column.type_id = self.bases.get(&column.type_id).copied().unwrap_or(column.type_id);
+    /// The relation with base types in the place of domains that are no more: what the stream told stands in for their description.
+    fn based<'r>(&self, mut relation: Relation<'r>, description: &Description) -> Relation<'r> {
+        for column in &mut relation.columns {
+            if description.type_of(column.type_id).is_none()
+                && let Some(base) = self.bases.get(&column.type_id)
+            {
+                column.type_id = *base;
+            }
         }
-        based
+        relation
     }
 
-    /// What a relation is; `None` where the server never told its shape.
+    /// What a relation is; `None` where the server never told its shape, or nobody described it yet.
     pub fn outbox_of(&mut self, relation: u32) -> Option<Lookup<'_>> {
         Some(match self.relations.get_mut(&relation)? {
             Entry::Outbox(place, binding) => Lookup::Outbox { outbox: self.outboxes.get(*place)?, binding },
@@ -107,6 +163,7 @@ mod tests {
     use smallvec::SmallVec;
 
     use super::*;
+    use crate::description::{TypeDescription, TypeKind};
     use crate::event::Event;
     use crate::lsn::Lsn;
     use crate::pgoutput::{Cell, Column};
@@ -124,6 +181,7 @@ mod tests {
 
     fn learn(catalog: &mut Catalog, id: u32, namespace: &str, name: &str) {
         catalog.learn(&Relation { id, namespace, name, replica_identity: b'd', columns: SmallVec::new() });
+        catalog.described(id, &Description::default());
     }
 
     /// The name of the outbox that a relation is, `-` for another table, nothing for one that was never told.
@@ -171,12 +229,39 @@ mod tests {
         assert_eq!(lookup(&mut catalog, 2).as_deref(), Some("public.outbox"));
     }
 
+    #[test]
+    fn an_outbox_is_known_once_it_is_described_and_each_time_that_it_is_told() {
+        let mut catalog = catalog(&[("public", "outbox")]);
+        let tell = |catalog: &mut Catalog, id, name| {
+            catalog.learn(&Relation { id, namespace: "public", name, replica_identity: b'd', columns: SmallVec::new() })
+        };
+        for _ in 0..2 {
+            tell(&mut catalog, 1, "outbox");
+            assert_eq!(
+                catalog.awaited().map(|(relation, table)| (relation, table.to_string())),
+                Some((1, "public.outbox".to_owned()))
+            );
+            assert_eq!([catalog.take_question(), catalog.take_question()], [true, false], "it is asked once");
+            assert_eq!(lookup(&mut catalog, 1), None, "not by its old shape either");
+            catalog.described(2, &Description::default());
+            assert!(catalog.is_awaiting(), "the answer was about another");
+            catalog.described(1, &Description::default());
+            assert!(!catalog.is_awaiting() && !catalog.take_question());
+            assert_eq!(lookup(&mut catalog, 1).as_deref(), Some("public.outbox"));
+        }
+        tell(&mut catalog, 2, "orders");
+        assert!(!catalog.is_awaiting(), "of another table nothing is asked");
+        catalog.described(2, &Description::default());
+        assert_eq!(lookup(&mut catalog, 2).as_deref(), Some("-"), "nor is an answer taken");
+    }
+
     /// The payload of a row whose payload column has this type, as it would be published.
-    fn published_payload(catalog: &mut Catalog, type_id: u32, text: &[u8]) -> Vec<u8> {
+    fn published_payload(catalog: &mut Catalog, described: &Description, type_id: u32, text: &[u8]) -> Vec<u8> {
         let column = |name, type_id| Column { flags: 0, name, type_id, type_modifier: -1 };
         let columns = ["id", "aggregatetype", "aggregateid"].map(|name| column(name, 25)).into_iter();
         let columns = columns.chain([column("payload", type_id)]).collect();
         catalog.learn(&Relation { id: 1, namespace: "public", name: "outbox", replica_identity: b'd', columns });
+        catalog.described(1, described);
         let Some(Lookup::Outbox { outbox, binding }) = catalog.outbox_of(1) else { panic!("no outbox") };
         let cells = [b"1".as_slice(), b"order", b"7", text].map(Cell::Text);
         let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 };
@@ -201,7 +286,34 @@ mod tests {
         ];
         for (namespace, name, text, published) in cases {
             tell(&mut catalog, namespace, name);
-            assert_eq!(published_payload(&mut catalog, DOMAIN, text.as_bytes()), published, "{namespace}.{name}");
+            let found = published_payload(&mut catalog, &Description::default(), DOMAIN, text.as_bytes());
+            assert_eq!(found, published, "{namespace}.{name}");
+        }
+    }
+
+    #[test]
+    fn a_domain_that_is_described_is_read_by_what_it_is_over_at_last() {
+        const DOMAINS: [u32; 2] = [50_000, 50_001];
+        let domain = |id, base| TypeDescription {
+            id,
+            schema: "public".to_owned(),
+            name: "d".to_owned(),
+            kind: TypeKind::Domain { base, type_modifier: -1, not_null: false, default: None },
+        };
+        let mut catalog = catalog(&[("public", "outbox")]);
+        let cases: [(u32, &str, &[u8]); 4] = [
+            (oid::BYTEA, r"\x0aff", &[0x0A, 0xFF]),
+            (oid::BOOL, "t", b"true"),
+            (oid::TEXT, r"\x0aff", br"\x0aff"),
+            // What is over an enum, or over something that cannot be read, stays what it is: text to us.
+            (60_000, "sad", b"sad"),
+        ];
+        for (base, text, published) in cases {
+            let types = vec![domain(DOMAINS[1], base), domain(DOMAINS[0], DOMAINS[1])];
+            let described = Description { types, ..Description::default() };
+            for type_id in DOMAINS {
+                assert_eq!(published_payload(&mut catalog, &described, type_id, text.as_bytes()), published, "{base}");
+            }
         }
     }
 }

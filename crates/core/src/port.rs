@@ -4,6 +4,7 @@
 
 use std::future::Future;
 
+use crate::description::Description;
 use crate::failure::Failure;
 use crate::frame::{Frame, StatusUpdate};
 use crate::position::{Checkpoint, Epoch, Identity};
@@ -149,25 +150,16 @@ pub trait DeadLetters {
     fn set_aside(&mut self, letter: &DeadLetter) -> impl Future<Output = Result<(), Self::Error>>;
 }
 
-/// What pgoutput does not tell about a column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnDescription {
-    /// The column's name.
-    pub name: String,
-    /// Whether the column is declared NOT NULL.
-    pub not_null: bool,
-    /// The expression of its DEFAULT, as the catalogue prints it.
-    pub default: Option<String>,
-}
-
 /// Asks the catalogue for what pgoutput does not tell.
 pub trait Describe {
     /// Why the catalogue did not answer.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// The columns of a relation as they are today.
+    /// A relation as it is today; nothing of one that is no more.
+    ///
+    /// A call that was dropped leaves nothing behind that the next one would notice.
     ///
     /// # Errors
-    /// The catalogue cannot be read.
-    fn describe(&mut self, relation: u32) -> impl Future<Output = Result<Vec<ColumnDescription>, Self::Error>>;
+    /// The catalogue cannot be read; try again later.
+    fn describe(&mut self, relation: u32) -> impl Future<Output = Result<Description, Self::Error>>;
 }

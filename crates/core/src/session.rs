@@ -16,6 +16,7 @@
 //!    is settled behind it, it spans at most four times as many records.
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
+//! 8. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
 
 mod inbound;
 mod outbound;
@@ -27,12 +28,13 @@ mod tests;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
+use crate::description::Description;
 use crate::failure::Failure;
 use crate::feedback::{self, Feedback};
 use crate::frame::{Frame, StatusUpdate};
 use crate::ledger::{Ledger, Load};
 use crate::lsn::Lsn;
-use crate::outbox::Outboxes;
+use crate::outbox::{Outboxes, TableName};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::{Identity, Progress, SettledRows, Timeline};
 use crate::record::Record;
@@ -107,6 +109,9 @@ pub enum Action<'a> {
     Notice(Notice),
     /// Hand the record to the sink; a refusal goes to [`Session::refused`].
     Publish(Ticket, &'a Record),
+    /// Ask the catalogue for what pgoutput does not tell of this relation, which is this outbox; the answer goes to
+    /// [`Session::described`]. No frame is taken before, so whoever gets no answer asks again until there is one.
+    Describe(u32, &'a TableName),
     /// Reset the sink; the outcome goes to [`Session::sink_reset`].
     ResetSink,
     /// Make it durable; the outcome goes to [`Session::checkpointed`] or [`Session::checkpoint_failed`].
@@ -225,14 +230,7 @@ impl Session {
     /// Whether the next frame may be given to [`receive`](Self::receive). While not, leave it where it is.
     #[must_use]
     pub fn wants_frames(&self) -> bool {
-        match &self.phase {
-            Phase::Running => self.has_room(),
-            // A stop waits for the end of the transaction that is open, so that a restart repeats none of it.
-            Phase::Ending { cause: Cause::Stopped, .. } => {
-                !self.is_source_lost && self.inbound.is_in_transaction() && self.has_room()
-            }
-            Phase::Ending { .. } | Phase::Ended => false,
-        }
+        self.goes_on() && self.has_room() && !self.inbound.is_awaiting_description()
     }
 
     /// Takes in the next frame of the stream. One that cannot be applied ends the session; see [`Cause::Broken`].
@@ -278,6 +276,12 @@ impl Session {
         self.check();
     }
 
+    /// The answer to [`Action::Describe`], of this session: a relation is described as it was after the question. One that is not
+    /// awaited changes nothing.
+    pub fn described(&mut self, relation: u32, description: &Description) {
+        self.inbound.described(relation, description);
+    }
+
     /// The outcome of [`Action::ResetSink`].
     pub fn sink_reset(&mut self, outcome: Result<(), Failure>, now: Moment) {
         self.outbound.sink_reset(outcome, now);
@@ -317,6 +321,9 @@ impl Session {
             return Some(Action::Notice(notice));
         }
         if !self.is_out_of_time(now) {
+            if self.goes_on() && self.inbound.take_question() {
+                return self.inbound.undescribed().map(|(relation, table)| Action::Describe(relation, table));
+            }
             if self.outbound.take_reset(now) {
                 return Some(Action::ResetSink);
             }
@@ -395,6 +402,16 @@ impl Session {
 
     fn has_reached_its_stop(&self) -> bool {
         self.settings.stop_at.is_some_and(|position| self.received() >= position) && !self.inbound.is_in_transaction()
+    }
+
+    /// Whether frames are still to be taken, now or after what they wait for.
+    fn goes_on(&self) -> bool {
+        match &self.phase {
+            Phase::Running => true,
+            // A stop waits for the end of the transaction that is open, so that a restart repeats none of it.
+            Phase::Ending { cause: Cause::Stopped, .. } => !self.is_source_lost && self.inbound.is_in_transaction(),
+            Phase::Ending { .. } | Phase::Ended => false,
+        }
     }
 
     fn has_room(&self) -> bool {
@@ -491,7 +508,7 @@ impl Session {
             Phase::Running => false,
             Phase::Ending { .. } if self.is_out_of_time(now) => true,
             Phase::Ending { cause: Cause::Undeliverable(..), .. } => self.outbound.ledger.out() == 0,
-            Phase::Ending { .. } => self.owed().records == 0 && self.held.is_none() && !self.wants_frames(),
+            Phase::Ending { .. } => self.owed().records == 0 && self.held.is_none() && !self.goes_on(),
             Phase::Ended => true,
         }
     }

@@ -21,6 +21,9 @@ mod datetime;
 
 use std::fmt;
 
+pub(crate) use datetime::{
+    Civil, LocalTime, civil_date, civil_of_any_form, civil_timestamp, civil_timestamptz, parse_time, parse_timetz,
+};
 pub use datetime::{PointInTime, parse_timestamp, parse_timestamptz};
 
 /// OIDs of built-in types.
@@ -41,12 +44,36 @@ pub mod oid {
     pub const INT4: u32 = 23;
     /// `text`
     pub const TEXT: u32 = 25;
+    /// `oid`
+    pub const OID: u32 = 26;
     /// `json`
     pub const JSON: u32 = 114;
     /// `xml`
     pub const XML: u32 = 142;
+    /// `point`
+    pub const POINT: u32 = 600;
+    /// `lseg`
+    pub const LSEG: u32 = 601;
+    /// `path`
+    pub const PATH: u32 = 602;
+    /// `box`
+    pub const BOX: u32 = 603;
+    /// `polygon`
+    pub const POLYGON: u32 = 604;
+    /// `line`
+    pub const LINE: u32 = 628;
     /// `cidr`
     pub const CIDR: u32 = 650;
+    /// `real`
+    pub const FLOAT4: u32 = 700;
+    /// `double precision`
+    pub const FLOAT8: u32 = 701;
+    /// `circle`
+    pub const CIRCLE: u32 = 718;
+    /// `macaddr8`
+    pub const MACADDR8: u32 = 774;
+    /// `money`
+    pub const MONEY: u32 = 790;
     /// `macaddr`
     pub const MACADDR: u32 = 829;
     /// `inet`
@@ -55,14 +82,42 @@ pub mod oid {
     pub const BPCHAR: u32 = 1042;
     /// `character varying`
     pub const VARCHAR: u32 = 1043;
+    /// `date`
+    pub const DATE: u32 = 1082;
+    /// `time without time zone`
+    pub const TIME: u32 = 1083;
     /// `timestamp without time zone`
     pub const TIMESTAMP: u32 = 1114;
     /// `timestamp with time zone`
     pub const TIMESTAMPTZ: u32 = 1184;
+    /// `interval`
+    pub const INTERVAL: u32 = 1186;
+    /// `time with time zone`
+    pub const TIMETZ: u32 = 1266;
+    /// `bit(n)`
+    pub const BIT: u32 = 1560;
+    /// `bit varying`
+    pub const VARBIT: u32 = 1562;
+    /// `numeric`
+    pub const NUMERIC: u32 = 1700;
     /// `uuid`
     pub const UUID: u32 = 2950;
+    /// `tsvector`
+    pub const TSVECTOR: u32 = 3614;
     /// `jsonb`
     pub const JSONB: u32 = 3802;
+    /// `int4range`
+    pub const INT4RANGE: u32 = 3904;
+    /// `numrange`
+    pub const NUMRANGE: u32 = 3906;
+    /// `tsrange`
+    pub const TSRANGE: u32 = 3908;
+    /// `tstzrange`
+    pub const TSTZRANGE: u32 = 3910;
+    /// `daterange`
+    pub const DATERANGE: u32 = 3912;
+    /// `int8range`
+    pub const INT8RANGE: u32 = 3926;
 
     /// The OID of the type that the catalogue has under this name, if it is one of these.
     #[must_use]
@@ -202,6 +257,12 @@ pub enum ValueError {
         expected: &'static str,
         /// How far the text made sense.
         offset: usize,
+    },
+    /// The value is what it should be, but none that its column's schema can hold, and its column has no null in its place.
+    #[error("the value is {expected}, which the schema of its column cannot hold")]
+    Unrepresentable {
+        /// What the value is.
+        expected: &'static str,
     },
     /// The value is what it should be, but too large or too small to be kept.
     #[error("the value is {expected}, but out of the range that can be kept")]

@@ -5,6 +5,7 @@
 
 use tokio_postgres::Row;
 use tokio_postgres::types::PgLsn;
+use walpost_core::description::Description;
 use walpost_core::lsn::Lsn;
 use walpost_core::nearest::nearest;
 use walpost_core::outbox::TableName;
@@ -12,6 +13,7 @@ use walpost_core::position::{SystemIdentifier, Timeline};
 use walpost_core::start::{ServerState, SlotKind, SlotState};
 
 use crate::connection::ConnectionSettings;
+use crate::describe::describe;
 use crate::error::{Error, Phase};
 use crate::identifier::SlotName;
 use crate::replication;
@@ -176,6 +178,8 @@ pub struct Table {
     pub is_owned: bool,
     /// Its columns in order.
     pub columns: Vec<TableColumn>,
+    /// What a router is told of it, beside what the stream tells.
+    pub description: Description,
 }
 
 /// A column of a [`Table`].
@@ -185,8 +189,6 @@ pub struct TableColumn {
     pub name: String,
     /// Its type as SQL names it.
     pub type_name: String,
-    /// The OID of its type; of a domain, that of the type it is over.
-    pub base_type: u32,
     /// Whether it is generated: not published before PostgreSQL 18.
     pub is_generated: bool,
 }
@@ -262,10 +264,8 @@ LEFT JOIN pg_class r ON r.oid = pg_partition_root(c.oid) LEFT JOIN pg_namespace 
 WHERE n.nspname::text = $1 AND c.relname::text = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
 const COLUMNS: &str = "
-SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type_name, attgenerated <> '' AS is_generated,
-       CASE WHEN typtype = 'd' THEN typbasetype ELSE atttypid END AS base_type
-FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
-WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type_name, attgenerated <> '' AS is_generated
+FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
 
 const TABLE_NAMES: &str = "
 SELECT n.nspname::text || '.' || c.relname::text AS name
@@ -458,7 +458,6 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
         Ok(TableColumn {
             name: field(row, "name")?,
             type_name: field(row, "type_name")?,
-            base_type: field(row, "base_type")?,
             is_generated: field(row, "is_generated")?,
         })
     };
@@ -468,6 +467,7 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
         root: root.0.zip(root.1).map(|(schema, table)| TableName { schema, table }),
         is_owned: field(row, "is_owned")?,
         columns: columns.iter().map(column).collect::<Result<_, Error>>()?,
+        description: describe(session, oid).await?,
     })
 }
 

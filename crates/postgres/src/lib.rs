@@ -1,13 +1,15 @@
 //! The source edge of walpost: everything that is said to PostgreSQL.
 //!
 //! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]), creates what is missing when it is told
-//! to ([`setup`]) and keeps the checkpoint ([`checkpoint`]). A replication session ([`stream`]) brings the log. Both are
-//! described by one [`connection::ConnectionSettings`] and classify what the server says by one table ([`error`]).
+//! to ([`setup`]), keeps the checkpoint ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
+//! replication session ([`stream`]) brings the log. Both are described by one [`connection::ConnectionSettings`] and classify
+//! what the server says by one table ([`error`]).
 //!
 //! Nothing here decides what to publish, and nothing here reconnects a stream: core decides, the driver does.
 
 pub mod checkpoint;
 pub mod connection;
+pub mod describe;
 pub mod error;
 pub mod identifier;
 pub mod inspect;

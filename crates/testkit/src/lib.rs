@@ -6,7 +6,11 @@
 #[cfg(feature = "clients")]
 pub mod checker;
 #[cfg(feature = "clients")]
+pub mod conformance;
+#[cfg(feature = "clients")]
 pub mod consumer;
+#[cfg(feature = "clients")]
+pub mod handover;
 #[cfg(feature = "clients")]
 pub mod proxy;
 #[cfg(feature = "clients")]

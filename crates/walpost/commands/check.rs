@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use walpost_core::description::{ColumnDescription, Description};
 use walpost_core::failure::chain;
 use walpost_core::finding::{Finding, Severity};
 use walpost_core::outbox::Outbox;
@@ -10,7 +11,7 @@ use walpost_core::pgoutput::{Column, Relation};
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::inspect::{self, InspectedTable, Inspection, TableColumn};
+use walpost_postgres::inspect::{self, InspectedTable, Inspection};
 use walpost_postgres::preflight;
 use walpost_postgres::sql;
 
@@ -77,17 +78,18 @@ fn row_findings((outbox, inspected): (&Outbox, &InspectedTable)) -> Vec<Finding>
         namespace: &outbox.table.schema,
         name: &outbox.table.table,
         replica_identity: b'd',
-        columns: table.columns.iter().map(told).collect(),
+        columns: table.description.columns.iter().map(|column| told(column, &table.description)).collect(),
     };
     let remedy = "change the column's type, or name another column in the router's option";
     let subject = format!("outbox {}", outbox.table);
-    let binding = outbox.router.bind(&relation, &walpost_core::description::Description::default());
+    let binding = outbox.router.bind(&relation, &table.description);
     binding.faults().map(|fault| Finding::error(subject.clone(), fault.reason.clone(), remedy)).collect()
 }
 
-/// A column as the stream would tell it.
-fn told(column: &TableColumn) -> Column<'_> {
-    Column { flags: 0, name: &column.name, type_id: column.base_type, type_modifier: -1 }
+/// A column as a catalog binds it: of a domain, with the type that it is over.
+fn told<'a>(column: &'a ColumnDescription, description: &Description) -> Column<'a> {
+    let ColumnDescription { name, type_id, type_modifier, .. } = column;
+    Column { flags: 0, name, type_id: description.base_of(*type_id), type_modifier: *type_modifier }
 }
 
 /// Why a relay would refuse to start, if it would.

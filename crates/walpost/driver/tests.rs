@@ -9,12 +9,14 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
+use walpost_core::backoff::Backoff;
+use walpost_core::description::Description;
 use walpost_core::failure::Class;
 use walpost_core::frame::XLogData;
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::{Outbox, TableName};
 use walpost_core::pgoutput::{self, Begin, Column, Commit, Insert, Message, Relation, Tuple};
-use walpost_core::port::Ticket;
+use walpost_core::port::{Describe, Ticket};
 use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
 use walpost_core::record::Record;
 use walpost_core::router::{Options, Router};
@@ -24,6 +26,7 @@ use walpost_core::time::Timestamp;
 use super::*;
 
 const START: u64 = 0x1000;
+const RELATION: u32 = 16_401;
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// What the edges saw.
@@ -35,6 +38,8 @@ struct Seen {
     taken: Cell<usize>,
     is_closed: Cell<bool>,
     is_finished: Cell<bool>,
+    questions: Cell<u32>,
+    is_catalogue_dropped: Cell<bool>,
 }
 
 /// A stream that has so many frames, and then nothing more or its end.
@@ -148,11 +153,47 @@ impl Checkpoints for Store {
     }
 }
 
+/// A catalogue that fails so often before it describes, or never answers at all.
+struct Catalogue {
+    seen: Rc<Seen>,
+    failures: u32,
+    answers: bool,
+    /// It fails without a word.
+    is_silent: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the catalogue is away")]
+struct Away {
+    is_silent: bool,
+}
+
+impl Describe for Catalogue {
+    type Error = Away;
+
+    async fn describe(&mut self, relation: u32) -> Result<Description, Away> {
+        assert_eq!(relation, RELATION);
+        self.seen.questions.set(self.seen.questions.get() + 1);
+        if !self.answers {
+            pending::<()>().await;
+        }
+        let is_away = self.seen.questions.get() <= self.failures;
+        if is_away { Err(Away { is_silent: self.is_silent }) } else { Ok(Description::default()) }
+    }
+}
+
+impl Drop for Catalogue {
+    fn drop(&mut self) {
+        self.seen.is_catalogue_dropped.set(true);
+    }
+}
+
 /// A relay's surroundings, as a test wants them.
 struct Stage {
     seen: Rc<Seen>,
     stream: Stream,
     broker: Broker,
+    catalogue: Catalogue,
     settings: Settings,
 }
 
@@ -173,6 +214,7 @@ impl Stage {
                 reset_ends: true,
                 verdict: None,
             },
+            catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true, is_silent: false },
             settings: Settings {
                 drain_timeout: DRAIN,
                 retry_initial: Duration::from_millis(1),
@@ -193,6 +235,11 @@ impl Stage {
         self
     }
 
+    fn with_a_catalogue_that_never_answers(mut self) -> Self {
+        self.catalogue.answers = false;
+        self
+    }
+
     /// Runs a session to its end, which must come soon.
     async fn play(
         self,
@@ -200,12 +247,26 @@ impl Stage {
         stop: impl Future<Output = ()>,
         server_gone: impl Future<Output = ()>,
     ) -> Driven<Dry> {
-        let Self { stream, mut broker, settings, .. } = self;
+        self.play_with(checkpointer, patient, stop, server_gone).await
+    }
+
+    /// The same with another describer.
+    async fn play_with(
+        self,
+        checkpointer: impl FnOnce() -> Checkpointer,
+        describer: impl FnOnce(Catalogue) -> Describer,
+        stop: impl Future<Output = ()>,
+        server_gone: impl Future<Output = ()>,
+    ) -> Driven<Dry> {
+        let Self { seen, stream, mut broker, catalogue, settings } = self;
         let clock = Clock::start();
         let mut session = Session::new(settings, outboxes(), start(), clock.now());
         let run = async {
             let signals = Signals { stop, server_gone };
-            drive(&mut session, stream, &mut broker, checkpointer(), signals, clock).await
+            let describer = describer(catalogue);
+            let driven = drive(&mut session, stream, &mut broker, checkpointer(), describer, signals, clock).await;
+            until(|| seen.is_catalogue_dropped.get()).await;
+            driven
         };
         let limit = tokio::time::timeout(Duration::from_secs(20), LocalSet::new().run_until(run)).await;
         limit.expect("the session ends")
@@ -248,6 +309,17 @@ fn sound_store() -> Checkpointer {
     Checkpointer::start(Store(Ok(())), pattern(), |_| true)
 }
 
+/// Asks again at once, and gives nobody up.
+fn patient(catalogue: Catalogue) -> Describer {
+    asking(catalogue, Duration::from_millis(1), Duration::MAX)
+}
+
+/// Asks again after such a wait, and gives up after such a silence.
+fn asking(catalogue: Catalogue, wait: Duration, silence: Duration) -> Describer {
+    let is_silence = |Away { is_silent }: &Away| *is_silent;
+    Describer::start(catalogue, Patience { backoff: Backoff::new(wait, wait, 0), silence, is_silence })
+}
+
 fn frame(message: &Message<'_>) -> Frame {
     let mut data = BytesMut::new();
     message.encode(&mut data);
@@ -260,7 +332,7 @@ fn relation() -> Frame {
     let columns = ["id", "aggregatetype", "aggregateid", "type", "payload"].map(|name| column(name, 25));
     let (namespace, name) = ("public", "outbox");
     let columns = columns.into_iter().collect();
-    frame(&Message::Relation(Relation { id: 1, namespace, name, replica_identity: b'd', columns }))
+    frame(&Message::Relation(Relation { id: RELATION, namespace, name, replica_identity: b'd', columns }))
 }
 
 /// A transaction of one row.
@@ -270,13 +342,19 @@ fn transaction(commit_lsn: u64) -> [Frame; 3] {
     let commit = Commit { flags: 0, commit_lsn: final_lsn, end_lsn: Lsn::new(commit_lsn + 0x30), commit_time };
     [
         frame(&Message::Begin(Begin { final_lsn, commit_time, xid: 1 })),
-        frame(&Message::Insert(Insert { relation: 1, new: Tuple { cells } })),
+        frame(&Message::Insert(Insert { relation: RELATION, new: Tuple { cells } })),
         frame(&Message::Commit(commit)),
     ]
 }
 
 fn one_event() -> Vec<Frame> {
     std::iter::once(relation()).chain(transaction(0x2000)).collect()
+}
+
+/// The same with the shape told within the transaction.
+fn one_event_with_its_shape() -> Vec<Frame> {
+    let [begin, insert, commit] = transaction(0x2000);
+    vec![begin, relation(), insert, commit]
 }
 
 /// Completes once the condition holds.
@@ -388,4 +466,74 @@ async fn a_sink_that_will_take_nothing_ends_the_session_before_a_record_was_trie
     let driven = stage.play(sound_store, pending(), pending()).await;
     assert_eq!(driven.end.cause, Cause::Stopped);
     assert_eq!(driven.sink_verdict.map(|verdict| verdict.reason).as_deref(), Some("a wrong password"));
+}
+
+#[tokio::test]
+async fn a_catalogue_that_fails_is_asked_again_and_nothing_is_published_before_it_answers() {
+    let mut stage = Stage::new(one_event_with_its_shape());
+    stage.catalogue.failures = 3;
+    let seen = Rc::clone(&stage.seen);
+    let published = Rc::clone(&stage.seen);
+    let has_published = move || {
+        let is_published = !published.published.borrow().is_empty();
+        assert!(!is_published || published.questions.get() == 4);
+        is_published
+    };
+    let driven = stage.play(sound_store, until(has_published), pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled, seen.questions.get()), (Cause::Stopped, 0, 4));
+    assert_eq!(seen.confirmed.borrow().last(), Some(&0x2030));
+}
+
+#[tokio::test]
+async fn while_the_catalogue_does_not_answer_the_server_hears_of_us_and_a_stop_is_heard() {
+    let mut stage = Stage::new(one_event_with_its_shape()).with_a_catalogue_that_never_answers();
+    stage.settings.feedback.status_interval = Duration::from_millis(1);
+    let seen = Rc::clone(&stage.seen);
+    let heard = Rc::clone(&stage.seen);
+    let is_heard = move || heard.questions.get() == 1 && heard.confirmed.borrow().len() > 20;
+    let driven = stage.play(sound_store, until(is_heard), pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+    assert!(seen.published.borrow().is_empty());
+    assert!(seen.confirmed.borrow().iter().all(|confirmed| *confirmed == START));
+}
+
+#[tokio::test]
+async fn a_catalogue_that_does_not_answer_is_let_go_with_the_connection() {
+    // It hangs, or it fails and is waited for. That it is dropped is awaited by every play.
+    for answers in [false, true] {
+        let mut stage = Stage::new(one_event_with_its_shape());
+        (stage.catalogue.answers, stage.catalogue.failures) = (answers, u32::MAX);
+        let asked = Rc::clone(&stage.seen);
+        let seldom = |catalogue| asking(catalogue, Duration::from_secs(3600), Duration::MAX);
+        let gone = until(move || asked.questions.get() == 1);
+        let driven = stage.play_with(sound_store, seldom, pending(), gone).await;
+        assert_eq!(driven.end.cause, Cause::SourceLost, "{answers}");
+    }
+}
+
+#[tokio::test]
+async fn a_catalogue_without_a_word_is_given_up_with_the_connection_and_one_that_refuses_is_not() {
+    // A hundred tries take longer.
+    let silence = Duration::from_millis(20);
+    for is_silent in [false, true] {
+        let mut stage = Stage::new(one_event_with_its_shape());
+        (stage.catalogue.is_silent, stage.catalogue.failures) = (is_silent, u32::MAX);
+        let impatient = |catalogue| asking(catalogue, Duration::from_millis(1), silence);
+        let asked = Rc::clone(&stage.seen);
+        let stop = until(move || !is_silent && asked.questions.get() >= 100);
+        let driven = stage.play_with(sound_store, impatient, stop, pending()).await;
+        let expected = if is_silent { Cause::SourceLost } else { Cause::Stopped };
+        assert_eq!((driven.end.cause, driven.end.unsettled), (expected, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_describer_that_died_ends_the_connection() {
+    // Either before it was asked, or over the question.
+    for takes_the_question in [false, true] {
+        let stage = Stage::new(one_event());
+        let dead = |catalogue| Describer::dead(takes_the_question, catalogue);
+        let driven = stage.play_with(sound_store, dead, pending(), pending()).await;
+        assert_eq!(driven.end.cause, Cause::SourceLost, "{takes_the_question}");
+    }
 }

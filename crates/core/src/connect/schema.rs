@@ -16,14 +16,60 @@ pub mod logical {
     pub const CONNECT_TIMESTAMP: &str = "org.apache.kafka.connect.data.Timestamp";
     /// JSON as text.
     pub const JSON: &str = "io.debezium.data.Json";
+    /// XML as text.
+    pub const XML: &str = "io.debezium.data.Xml";
+    /// A UUID as text.
+    pub const UUID: &str = "io.debezium.data.Uuid";
+    /// A label of an enum; the parameter `allowed` names them all.
+    pub const ENUM: &str = "io.debezium.data.Enum";
+    /// Bits in little-endian bytes; the parameter `length` tells how many there may be.
+    pub const BITS: &str = "io.debezium.data.Bits";
+    /// A path of labels.
+    pub const LTREE: &str = "io.debezium.data.Ltree";
+    /// What a text search looks through.
+    pub const TSVECTOR: &str = "io.debezium.data.Tsvector";
+    /// Days since 1970.
+    pub const DATE: &str = "io.debezium.time.Date";
+    /// A date as text.
+    pub const ISO_DATE: &str = "io.debezium.time.IsoDate";
+    /// Milliseconds since midnight.
+    pub const TIME: &str = "io.debezium.time.Time";
+    /// Microseconds since midnight.
+    pub const MICRO_TIME: &str = "io.debezium.time.MicroTime";
+    /// Nanoseconds since midnight.
+    pub const NANO_TIME: &str = "io.debezium.time.NanoTime";
+    /// A time of day as text.
+    pub const ISO_TIME: &str = "io.debezium.time.IsoTime";
+    /// A time of day in UTC, as text.
+    pub const ZONED_TIME: &str = "io.debezium.time.ZonedTime";
     /// Milliseconds since 1970.
     pub const TIMESTAMP: &str = "io.debezium.time.Timestamp";
     /// Microseconds since 1970.
     pub const MICRO_TIMESTAMP: &str = "io.debezium.time.MicroTimestamp";
     /// Nanoseconds since 1970.
     pub const NANO_TIMESTAMP: &str = "io.debezium.time.NanoTimestamp";
+    /// A point in time as text.
+    pub const ISO_TIMESTAMP: &str = "io.debezium.time.IsoTimestamp";
+    /// A point in time in UTC, as text.
+    pub const ZONED_TIMESTAMP: &str = "io.debezium.time.ZonedTimestamp";
+    /// Microseconds, with a month of 30.4375 days.
+    pub const MICRO_DURATION: &str = "io.debezium.time.MicroDuration";
+    /// A duration as text.
+    pub const INTERVAL: &str = "io.debezium.time.Interval";
     /// A number that brings its own scale: a struct of `scale` and `value`.
     pub const VARIABLE_SCALE_DECIMAL: &str = "io.debezium.data.VariableScaleDecimal";
+    /// A point of the plane: a struct of `x`, `y`, `wkb` and `srid`.
+    pub const POINT: &str = "io.debezium.data.geometry.Point";
+    /// A shape of PostGIS: a struct of `wkb` and `srid`.
+    pub const GEOMETRY: &str = "io.debezium.data.geometry.Geometry";
+    /// A shape on the globe: a struct of `wkb` and `srid`.
+    pub const GEOGRAPHY: &str = "io.debezium.data.geometry.Geography";
+    /// A vector of doubles.
+    pub const DOUBLE_VECTOR: &str = "io.debezium.data.DoubleVector";
+    /// A vector of floats.
+    pub const FLOAT_VECTOR: &str = "io.debezium.data.FloatVector";
+    /// A vector of which only what is not zero is told: a struct of `dimensions` and `vector`.
+    pub const SPARSE_DOUBLE_VECTOR: &str = "io.debezium.data.SparseDoubleVector";
 }
 
 /// What a value is, and what is said about it.
@@ -121,6 +167,12 @@ impl Schema {
     #[must_use]
     pub fn optional(self) -> Self {
         Self { is_optional: true, ..self }
+    }
+
+    /// The same with a word for people.
+    #[must_use]
+    pub fn documented(self, doc: &str) -> Self {
+        Self { doc: Some(Arc::from(doc)), ..self }
     }
 
     /// The same with a parameter more.

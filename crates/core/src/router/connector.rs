@@ -55,6 +55,11 @@ impl Connector {
         &self.options
     }
 
+    /// A sentence for each option that changes nothing.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        [&self.key, &self.value, &self.header].into_iter().flat_map(Converter::warnings).map(String::as_str)
+    }
+
     /// The name of the schema of an enveloped value: the table's own (`<prefix>.<schema>.<table>.Value`), with the value that
     /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own is what is adjusted.
     pub(super) fn envelope_name(&self, schema: &str, table: &str, route: &str) -> String {

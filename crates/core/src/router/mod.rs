@@ -125,7 +125,8 @@ impl Router {
         self.options.table_op_invalid_behavior
     }
 
-    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row.
+    /// Finds the columns that play a role for this router in a relation. Never fails: a missing column is a fault of each row,
+    /// and a column may be missing from the description.
     #[must_use]
     pub fn bind(&self, relation: &Relation<'_>, description: &Description) -> Binding {
         Binding::new(&self.options, &self.connector, relation, description)

@@ -65,8 +65,13 @@ impl Written {
 }
 
 impl Column {
-    pub(super) fn value(&self, read: &ColumnType, text: &[u8], event: &Event<'_>) -> Result<Value, RowFault> {
-        read.read(&event.bytes_of(text)).map_err(|error| self.unreadable(&error))
+    /// The value of a text. What the type has no value for is null, and the DEFAULT stands in for it too.
+    fn value(&self, read: &ColumnType, text: &[u8], event: &Event<'_>) -> Result<Value, RowFault> {
+        match read.read(&event.bytes_of(text)) {
+            Ok(Value::Null) => Ok(read.schema().null()),
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.unreadable(&error)),
+        }
     }
 
     /// The row's value, with the column's DEFAULT in the place of NULL, as Connect's `Struct.get` reads it.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::catalog::{Catalog, Lookup};
+use crate::description::Description;
 use crate::event::Event;
 use crate::frame::{Keepalive, XLogData};
 use crate::ledger::Ledger;
@@ -221,6 +222,25 @@ impl Inbound {
     /// has not come again yet.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.open.is_some() || self.first_owed.is_some_and(|first| first.ordinal > 0)
+    }
+
+    /// Whether the next frame has to wait for the description of an outbox.
+    pub(super) fn is_awaiting_description(&self) -> bool {
+        self.catalog.is_awaiting()
+    }
+
+    /// Whether a description has to be asked for. Says so once for each.
+    pub(super) fn take_question(&mut self) -> bool {
+        self.catalog.take_question()
+    }
+
+    /// The outbox whose description is awaited.
+    pub(super) fn undescribed(&self) -> Option<(u32, &TableName)> {
+        self.catalog.awaited()
+    }
+
+    pub(super) fn described(&mut self, relation: u32, description: &Description) {
+        self.catalog.described(relation, description);
     }
 
     pub(super) fn received(&self) -> Lsn {

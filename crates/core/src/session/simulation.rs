@@ -74,6 +74,12 @@ impl World {
             18 => self.finish_reset(),
             _ => self.pass_time(),
         }
+        if self.random.one_in(self.weather.describe) {
+            self.finish_describing();
+        }
+        if self.random.one_in(30) {
+            self.describe_unasked();
+        }
         self.suffer();
         if !self.random.one_in(4) {
             self.perform();
@@ -147,7 +153,7 @@ impl World {
 
     /// What is well falls ill, and the other way round.
     fn change_weather(&mut self) {
-        let Weather { sink_away, lane_hangs, route_closed, store_away, .. } = self.weather;
+        let Weather { sink_away, lane_hangs, route_closed, store_away, catalogue_away, .. } = self.weather;
         if self.random.one_in(if self.broker.is_away { 15 } else { sink_away }) {
             self.broker.is_away = !self.broker.is_away;
             note!(self, "the sink is away: {}", self.broker.is_away);
@@ -166,17 +172,22 @@ impl World {
             self.store.is_away = !self.store.is_away;
             note!(self, "the store is away: {}", self.store.is_away);
         }
+        if self.random.one_in(if self.catalogue.is_away { 15 } else { catalogue_away }) {
+            self.catalogue.is_away = !self.catalogue.is_away;
+            note!(self, "the catalogue is away: {}", self.catalogue.is_away);
+        }
     }
 
     /// From here on nothing goes wrong any more. Rows that are bad stay bad.
     fn clear_up(&mut self) {
         note!(self, "the weather clears");
-        self.weather = Weather { chatty: 4, ..Weather::default() };
+        self.weather = Weather { chatty: 4, describe: 1, ..Weather::default() };
         self.broker.faults = Faults::default();
         self.broker.is_away = false;
         self.broker.hanging = None;
         self.broker.closed = Default::default();
         self.store.is_away = false;
+        self.catalogue.is_away = false;
     }
 
     /// Lets the world go on until the condition holds.
@@ -189,6 +200,7 @@ impl World {
             self.take_reports();
             self.finish_saving();
             self.finish_reset();
+            self.finish_describing();
             self.perform();
             if condition(self) {
                 return;

@@ -1,6 +1,7 @@
 //! What a session promises, one sentence a test. The simulation looks for what nobody thought of; these say what was.
 
 mod delivery;
+mod describing;
 mod ending;
 mod progress;
 mod protocol;
@@ -11,7 +12,7 @@ use crate::failure::{Class, Failure};
 use crate::frame::Keepalive;
 use crate::pgoutput::{Begin, Commit, Insert, Message};
 
-use super::simulation::server::{TABLES, foreign_row, frame, relation, row};
+use super::simulation::server::{TABLES, description, foreign_row, frame, relation, row};
 use super::simulation::world::outboxes;
 use super::*;
 
@@ -29,6 +30,7 @@ struct Desk {
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Publish(u64),
+    Describe(u32),
     Reset,
     Checkpoint(u64),
     Confirm(u64),
@@ -47,11 +49,11 @@ impl Desk {
         Self::at(start(), settings)
     }
 
-    /// The relations are told already, and so is the first status update.
+    /// The relations are told and described already, and so is the first status update told.
     fn at(start: Start, settings: Settings) -> Self {
         let now = Moment::since_origin(Duration::from_secs(100));
         let mut desk = Self { session: Session::new(settings, outboxes(), start, now), now };
-        desk.receive(&relation(OUTBOX, 0)).receive(&relation(FOREIGN, 0));
+        desk.tell_shape(0).receive(&relation(FOREIGN, 0));
         assert!(desk.asked().contains(&Asked::Confirm(start.checkpointed.get())));
         desk
     }
@@ -73,6 +75,16 @@ impl Desk {
 
     fn receive(&mut self, message: &Message<'_>) -> &mut Self {
         self.session.receive(&frame(0, message), self.now);
+        self
+    }
+
+    /// The outbox gets this shape, and is described at once.
+    fn tell_shape(&mut self, shape: u8) -> &mut Self {
+        self.receive(&relation(OUTBOX, shape)).describe(shape)
+    }
+
+    fn describe(&mut self, shape: u8) -> &mut Self {
+        self.session.described(TABLES[OUTBOX].0, &description(OUTBOX, shape));
         self
     }
 
@@ -128,6 +140,10 @@ impl Desk {
     fn next_asked(&mut self) -> Option<Asked> {
         Some(match self.session.poll(self.now)? {
             Action::Publish(ticket, _) => Asked::Publish(ticket.0),
+            Action::Describe(relation, table) => {
+                assert_eq!((relation, table), (TABLES[OUTBOX].0, &outboxes()[OUTBOX].table));
+                Asked::Describe(relation)
+            }
             Action::ResetSink => Asked::Reset,
             Action::Checkpoint(progress) => Asked::Checkpoint(progress.position.get()),
             Action::Confirm(StatusUpdate { confirmed, reply_requested: false }) => Asked::Confirm(confirmed.get()),

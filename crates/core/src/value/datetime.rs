@@ -41,13 +41,113 @@ fn parse(
     expected: &'static str,
     offset_from_utc: impl FnOnce(&mut Scanner<'_>) -> Option<i64>,
 ) -> Result<PointInTime, ValueError> {
+    match parse_civil(text, expected, |scanner| scanner.local_time(offset_from_utc))? {
+        Civil::NegativeInfinity => Ok(PointInTime::NegativeInfinity),
+        Civil::Infinity => Ok(PointInTime::Infinity),
+        Civil::At(local) => local.unix_micros().map(PointInTime::UnixMicros).ok_or(ValueError::OutOfRange { expected }),
+    }
+}
+
+/// A date or a time of a date, in the parts that the text names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Civil {
+    /// `-infinity`
+    NegativeInfinity,
+    /// Any other.
+    At(LocalTime),
+    /// `infinity`
+    Infinity,
+}
+
+/// Reads a `timestamp without time zone` of any year.
+///
+/// # Errors
+/// [`ValueError::Malformed`], when the text is not of the ISO form.
+pub(crate) fn civil_timestamp(text: &[u8]) -> Result<Civil, ValueError> {
+    parse_civil(text, "a timestamp without time zone in the ISO style", |scanner| scanner.local_time(|_| Some(0)))
+}
+
+/// Reads a `timestamp with time zone` of any year.
+///
+/// # Errors
+/// [`ValueError::Malformed`], when the text is not of the ISO form.
+pub(crate) fn civil_timestamptz(text: &[u8]) -> Result<Civil, ValueError> {
+    parse_civil(text, "a timestamp with time zone in the ISO style", |scanner| {
+        scanner.local_time(|scanner| scanner.offset_from_utc())
+    })
+}
+
+/// Reads a `date`.
+///
+/// # Errors
+/// [`ValueError::Malformed`], when the text is not of the ISO form.
+pub(crate) fn civil_date(text: &[u8]) -> Result<Civil, ValueError> {
+    parse_civil(text, "a date in the ISO style", |scanner| {
+        let date = scanner.date()?;
+        scanner.era(LocalTime { second: 0, microsecond: 0, offset_from_utc: 0, ..date })
+    })
+}
+
+/// Reads a date with a time, an offset and an era, each of which may be missing: what stands in a DEFAULT.
+pub(crate) fn civil_of_any_form(text: &[u8]) -> Result<Civil, ValueError> {
+    parse_civil(text, "a date in the ISO style", |scanner| {
+        let date = scanner.date()?;
+        let (second, microsecond) = match scanner.rest.strip_prefix(b" ") {
+            Some(time) if time.first().is_some_and(u8::is_ascii_digit) => {
+                scanner.rest = time;
+                scanner.time_of_day(23)?
+            }
+            _ => (0, 0),
+        };
+        let offset_from_utc = if matches!(scanner.rest, [b'+' | b'-', ..]) { scanner.offset_from_utc()? } else { 0 };
+        scanner.era(LocalTime { second, microsecond, offset_from_utc, ..date })
+    })
+}
+
+/// Reads a `time without time zone`: microseconds since midnight, up to and with 24:00.
+///
+/// # Errors
+/// [`ValueError::Malformed`], when the text is not of the ISO form.
+pub(crate) fn parse_time(text: &[u8]) -> Result<i64, ValueError> {
+    time_of_day(text, "a time without time zone", |_| Some(0)).map(|(micros, _)| micros)
+}
+
+/// Reads a `time with time zone`: microseconds since midnight and seconds east of UTC.
+///
+/// # Errors
+/// [`ValueError::Malformed`], when the text is not of the ISO form.
+pub(crate) fn parse_timetz(text: &[u8]) -> Result<(i64, i64), ValueError> {
+    time_of_day(text, "a time with time zone", |scanner| scanner.offset_from_utc())
+}
+
+fn time_of_day(
+    text: &[u8],
+    expected: &'static str,
+    offset_from_utc: impl FnOnce(&mut Scanner<'_>) -> Option<i64>,
+) -> Result<(i64, i64), ValueError> {
+    const DAY: i64 = 86_400_000_000;
+    let mut scanner = Scanner { rest: text };
+    let time = scanner
+        .time_of_day(24)
+        .map(|(second, microsecond)| second * 1_000_000 + microsecond)
+        .filter(|micros| *micros <= DAY)
+        .and_then(|micros| Some((micros, offset_from_utc(&mut scanner)?)));
+    let offset = text.len() - scanner.rest.len();
+    time.filter(|_| scanner.rest.is_empty()).ok_or(ValueError::Malformed { expected, offset })
+}
+
+fn parse_civil(
+    text: &[u8],
+    expected: &'static str,
+    scan: impl FnOnce(&mut Scanner<'_>) -> Option<LocalTime>,
+) -> Result<Civil, ValueError> {
     match text {
-        b"infinity" => return Ok(PointInTime::Infinity),
-        b"-infinity" => return Ok(PointInTime::NegativeInfinity),
+        b"infinity" => return Ok(Civil::Infinity),
+        b"-infinity" => return Ok(Civil::NegativeInfinity),
         _ => {}
     }
     let mut scanner = Scanner { rest: text };
-    let local = scanner.local_time(offset_from_utc);
+    let local = scan(&mut scanner);
     let offset = text.len() - scanner.rest.len();
     let Some(local) = local.filter(|_| scanner.rest.is_empty()) else {
         return Err(ValueError::Malformed { expected, offset });
@@ -55,20 +155,21 @@ fn parse(
     if !local.is_in_calendar() {
         return Err(ValueError::Malformed { expected, offset: 0 });
     }
-    local.unix_micros().map(PointInTime::UnixMicros).ok_or(ValueError::OutOfRange { expected })
+    Ok(Civil::At(local))
 }
 
 /// What the text says, each part within its own bounds.
-struct LocalTime {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocalTime {
     /// Counted through: 0 is 1 BC.
-    year: i64,
-    month: i64,
-    day: i64,
+    pub(crate) year: i64,
+    pub(crate) month: i64,
+    pub(crate) day: i64,
     /// Of the day.
-    second: i64,
-    microsecond: i64,
+    pub(crate) second: i64,
+    pub(crate) microsecond: i64,
     /// Seconds east of UTC.
-    offset_from_utc: i64,
+    pub(crate) offset_from_utc: i64,
 }
 
 impl LocalTime {
@@ -87,7 +188,7 @@ impl LocalTime {
     /// Days since 1970-01-01 in the Gregorian calendar, which PostgreSQL extends to all times. Years are taken to begin
     /// in March, so that the leap day is the last one and the lengths of the months before it repeat every five (153
     /// days).
-    const fn unix_days(&self) -> i64 {
+    pub(crate) const fn unix_days(&self) -> i64 {
         const DAYS_IN_400_YEARS: i64 = 146_097;
         const MARCH_OF_YEAR_0_TO_1970: i64 = 719_468;
         let (year, month) = if self.month > 2 { (self.year, self.month - 3) } else { (self.year - 1, self.month + 9) };
@@ -111,27 +212,41 @@ struct Scanner<'a> {
 
 impl Scanner<'_> {
     fn local_time(&mut self, offset_from_utc: impl FnOnce(&mut Self) -> Option<i64>) -> Option<LocalTime> {
-        let year = self.digits(4..=6)?;
+        let date = self.dated(4..=6)?;
+        let (second, microsecond) = self.after(b" ")?.time_of_day(23)?;
+        let offset_from_utc = offset_from_utc(self)?;
+        self.era(LocalTime { second, microsecond, offset_from_utc, ..date })
+    }
+
+    /// A date alone may lie further ahead than a timestamp.
+    fn date(&mut self) -> Option<LocalTime> {
+        self.dated(4..=7)
+    }
+
+    fn dated(&mut self, digits_of_year: std::ops::RangeInclusive<usize>) -> Option<LocalTime> {
+        let year = self.digits(digits_of_year)?;
         let month = self.after(b"-")?.two_digits(1..=12)?;
         let day = self.after(b"-")?.two_digits(1..=31)?;
-        let hour = self.after(b" ")?.two_digits(0..=23)?;
+        Some(LocalTime { year, month, day, second: 0, microsecond: 0, offset_from_utc: 0 })
+    }
+
+    /// The second of the day and the microsecond of the second.
+    fn time_of_day(&mut self, last_hour: i64) -> Option<(i64, i64)> {
+        let hour = self.two_digits(0..=last_hour)?;
         let minute = self.after(b":")?.two_digits(0..=59)?;
         let second = self.after(b":")?.two_digits(0..=59)?;
-        let microsecond = self.fraction()?;
-        let offset_from_utc = offset_from_utc(self)?;
+        Some((hour * 3600 + minute * 60 + second, self.fraction()?))
+    }
+
+    /// Counts the year through, now that all has been read that stands before the era.
+    fn era(&mut self, local: LocalTime) -> Option<LocalTime> {
         let is_before_christ = self.after(b" BC").is_some();
-        Some(LocalTime {
-            year: match (year, is_before_christ) {
-                (0, _) => return None,
-                (year, true) => 1 - year,
-                (year, false) => year,
-            },
-            month,
-            day,
-            second: hour * 3600 + minute * 60 + second,
-            microsecond,
-            offset_from_utc,
-        })
+        let year = match (local.year, is_before_christ) {
+            (0, _) => return None,
+            (year, true) => 1 - year,
+            (year, false) => year,
+        };
+        Some(LocalTime { year, ..local })
     }
 
     /// Microseconds; none are there without a point.

@@ -6,6 +6,8 @@ use walpost_core::position::{SystemIdentifier, Timeline};
 use super::*;
 use crate::error::{Phase, ServerError};
 use crate::identifier::SlotName;
+use walpost_core::description::Description;
+
 use crate::inspect::{CheckpointTable, InspectedTable, OutboxSubject, PublishedTable, Role, Table, TableColumn};
 
 fn outbox() -> TableName {
@@ -23,7 +25,7 @@ fn subject() -> Subject {
 }
 
 fn column(name: &str) -> TableColumn {
-    TableColumn { name: name.to_owned(), type_name: "text".to_owned(), base_type: 25, is_generated: false }
+    TableColumn { name: name.to_owned(), type_name: "text".to_owned(), is_generated: false }
 }
 
 /// A server on which nothing is to be found.
@@ -73,6 +75,7 @@ fn sound() -> Inspection {
                 root: None,
                 is_owned: false,
                 columns: vec![column("id"), column("payload")],
+                description: Description::default(),
             }),
             nearest: None,
         }],

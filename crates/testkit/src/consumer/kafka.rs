@@ -27,10 +27,11 @@ pub struct Consumer {
     looked_at: Option<Instant>,
 }
 
-/// Which topics.
-enum Topics {
-    Named(Vec<String>),
-    Prefixed(String),
+/// Which topics: these, and those whose names begin so.
+#[derive(Default)]
+struct Topics {
+    named: Vec<String>,
+    prefix: Option<String>,
 }
 
 impl Consumer {
@@ -40,7 +41,7 @@ impl Consumer {
     ///
     /// [`Error::Kafka`] when the client cannot be made.
     pub fn of_topics(bootstrap: &str, topics: &[&str]) -> Result<Self, Error> {
-        Self::new(bootstrap, Topics::Named(topics.iter().map(|&topic| topic.to_owned()).collect()))
+        Ok(Self::new(bootstrap, Topics::default())?.and_topics(topics))
     }
 
     /// A reader of all topics whose names begin so, also of those that come later.
@@ -49,7 +50,14 @@ impl Consumer {
     ///
     /// [`Error::Kafka`] when the client cannot be made.
     pub fn of_prefix(bootstrap: &str, prefix: &str) -> Result<Self, Error> {
-        Self::new(bootstrap, Topics::Prefixed(prefix.to_owned()))
+        Self::new(bootstrap, Topics { prefix: Some(prefix.to_owned()), ..Topics::default() })
+    }
+
+    /// Reads these topics too.
+    #[must_use]
+    pub fn and_topics(mut self, topics: &[&str]) -> Self {
+        self.topics.named.extend(topics.iter().map(|&topic| topic.to_owned()));
+        self
     }
 
     fn new(bootstrap: &str, topics: Topics) -> Result<Self, Error> {
@@ -168,14 +176,11 @@ impl Consumer {
     }
 
     fn may_find_topics(&self) -> bool {
-        match &self.topics {
-            Topics::Named(names) => names.iter().any(|name| !self.assigned.iter().any(|(topic, _)| topic == name)),
-            // Seldom, once some are known: the answer lists all topics of the broker.
-            Topics::Prefixed(_) => {
-                self.assigned.is_empty()
-                    || self.looked_at.is_none_or(|looked_at| looked_at.elapsed() >= Duration::from_secs(1))
-            }
-        }
+        let Topics { named, prefix } = &self.topics;
+        let is_known = |name: &String| self.assigned.iter().any(|(topic, _)| topic == name);
+        // Seldom, once some are known: the answer lists all topics of the broker.
+        let is_due = || self.looked_at.is_none_or(|looked_at| looked_at.elapsed() >= Duration::from_secs(1));
+        !named.iter().all(is_known) || (prefix.is_some() && (self.assigned.is_empty() || is_due()))
     }
 
     /// Assigns the partitions that are there and not assigned yet.
@@ -183,10 +188,9 @@ impl Consumer {
         let metadata = self.questions.fetch_metadata(None, QUESTION_LIMIT)?;
         let mut list = TopicPartitionList::new();
         for topic in metadata.topics().iter().filter(|topic| topic.error().is_none()) {
-            let is_wanted = match &self.topics {
-                Topics::Named(names) => names.iter().any(|name| name == topic.name()),
-                Topics::Prefixed(prefix) => topic.name().starts_with(prefix.as_str()),
-            };
+            let Topics { named, prefix } = &self.topics;
+            let is_wanted = named.iter().any(|name| name == topic.name())
+                || prefix.as_ref().is_some_and(|prefix| topic.name().starts_with(prefix.as_str()));
             for partition in topic.partitions().iter().filter(|_| is_wanted) {
                 if self.assigned.insert((topic.name().to_owned(), partition.id())) {
                     list.add_partition_offset(topic.name(), partition.id(), Offset::Beginning)?;
@@ -280,6 +284,7 @@ mod tests {
         let bootstrap = shared_kafka().bootstrap();
         let mut by_name = Consumer::of_topics(bootstrap, &[&topic]).unwrap();
         let mut by_prefix = Consumer::of_prefix(bootstrap, &prefix).unwrap();
+        let mut by_either = Consumer::of_prefix(bootstrap, &name("none")).unwrap().and_topics(&[&topic]);
         assert!(by_name.read_to_end(LIMIT).unwrap().is_empty());
         assert!(by_prefix.read_to_end(LIMIT).unwrap().is_empty());
         shared_kafka().create_topic(&topic, 1).unwrap();
@@ -288,6 +293,7 @@ mod tests {
         producer.flush(LIMIT).unwrap();
         by_name.read_count(1, LIMIT).unwrap();
         by_prefix.read_count(1, LIMIT).unwrap();
+        by_either.read_count(1, LIMIT).unwrap();
     }
 
     #[test]

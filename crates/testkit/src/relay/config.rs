@@ -8,7 +8,14 @@ use std::fmt;
 pub struct Config {
     /// By section, then by key; values as TOML. The nameless section comes first.
     sections: BTreeMap<String, BTreeMap<String, String>>,
-    outboxes: Vec<(String, Vec<(String, String)>)>,
+    outboxes: Vec<Outbox>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Outbox {
+    table: String,
+    router: Vec<(String, String)>,
+    connect: Vec<(String, String)>,
 }
 
 impl Config {
@@ -23,8 +30,16 @@ impl Config {
     /// Adds an outbox table, written as in SQL, with options of its router.
     #[must_use]
     pub fn outbox(mut self, table: &str, router: &[(&str, &str)]) -> Self {
-        let options = router.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        self.outboxes.push((table.to_owned(), options));
+        self.outboxes.push(Outbox { table: table.to_owned(), router: owned(router), ..Outbox::default() });
+        self
+    }
+
+    /// Gives the outbox that was added last options of Connect and of the connector.
+    #[must_use]
+    pub fn connect(mut self, options: &[(&str, &str)]) -> Self {
+        if let Some(outbox) = self.outboxes.last_mut() {
+            outbox.connect.extend(owned(options));
+        }
         self
     }
 
@@ -66,14 +81,24 @@ impl fmt::Display for Config {
                 writeln!(f, "{} = {value}", toml_string(key))?;
             }
         }
-        for (table, router) in &self.outboxes {
-            writeln!(f, "[[outbox]]\ntable = {}\n[outbox.router]", toml_string(table))?;
-            for (name, value) in router {
-                writeln!(f, "{} = {}", toml_string(name), toml_string(value))?;
-            }
-        }
-        Ok(())
+        self.outboxes.iter().try_for_each(|outbox| outbox.fmt(f))
     }
+}
+
+impl fmt::Display for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = |name: &str, options: &[(String, String)]| {
+            writeln!(f, "{name}")?;
+            options.iter().try_for_each(|(name, value)| writeln!(f, "{} = {}", toml_string(name), toml_string(value)))
+        };
+        table("[[outbox]]", &[("table".to_owned(), self.table.clone())])?;
+        table("[outbox.router]", &self.router)?;
+        if self.connect.is_empty() { Ok(()) } else { table("[outbox.connect]", &self.connect) }
+    }
+}
+
+fn owned(options: &[(&str, &str)]) -> Vec<(String, String)> {
+    options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// A text as a basic string of TOML.
@@ -99,6 +124,7 @@ mod tests {
         let config = Config::new("postgres://a@b/c", "relay")
             .set("", "name", r#""orders""#)
             .outbox(r#""Order"."Outbox""#, &[("route.topic.replacement", "t.${routedByValue}")])
+            .connect(&[("value.converter", "JsonConverter")])
             .kafka("127.0.0.1:9092");
         let expected = r#""name" = "orders"
 [sink]
@@ -110,9 +136,11 @@ mod tests {
 "slot" = "relay"
 "url" = "postgres://a@b/c"
 [[outbox]]
-table = "\"Order\".\"Outbox\""
+"table" = "\"Order\".\"Outbox\""
 [outbox.router]
 "route.topic.replacement" = "t.${routedByValue}"
+[outbox.connect]
+"value.converter" = "JsonConverter"
 "#;
         assert_eq!(config.to_string(), expected);
     }

@@ -57,6 +57,13 @@ pub enum Error {
         /// Its text.
         text: String,
     },
+    /// A server understood, and would not.
+    Refused {
+        /// What was asked for, as "cannot …".
+        doing: String,
+        /// Its answer.
+        answer: String,
+    },
     /// A Kafka client's refusal.
     #[cfg(feature = "clients")]
     Kafka {
@@ -90,6 +97,7 @@ impl fmt::Display for Error {
                 write!(f, "waited {limit:?} in vain for {waiting_for}")?;
                 if log.is_empty() { Ok(()) } else { write!(f, "; the log:\n{log}") }
             }
+            Self::Refused { doing, answer } => write!(f, "{doing}: {answer}"),
             Self::Malformed { what, text } => write!(f, "{what} cannot be understood: {text:?}"),
             #[cfg(feature = "clients")]
             Self::Kafka { doing, .. } => f.write_str(doing),

@@ -1,35 +1,18 @@
 //! Brings in what a bare Debian lacks, once, and keeps it.
 //!
 //! What is there already is found by looking for the programs themselves, so that another distribution, or a server
-//! built by hand, does as well as Debian's package. Kafka's jars come by Maven into a folder that git ignores.
+//! built by hand, does as well as Debian's package. Jars come by Maven into a folder that git ignores.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::account::is_root;
-use super::kafka::archive;
-use super::process::{check, tail};
+use super::debezium::DEBEZIUM;
+use super::kafka::{KAFKA, archive};
+use super::process::check;
 use super::scratch::make_folder;
 use super::{Error, Result};
-
-const KAFKA_VERSION: &str = "4.4.0";
-
-/// Kafka and what its programs log through; the versions go together.
-const KAFKA_POM: &str = r#"<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>walpost</groupId>
-  <artifactId>kafka-for-tests</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>4.4.0</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>4.4.0</version></dependency>
-    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.3</version></dependency>
-    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.25.3</version></dependency>
-  </dependencies>
-</project>
-"#;
 
 /// What something is to be done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +23,8 @@ pub enum Need {
     Postgres,
     /// A Kafka broker.
     Kafka,
+    /// Debezium's PostgreSQL connector in Kafka Connect.
+    Debezium,
 }
 
 /// Brings in whatever of this is not there yet, saying on the standard error what it fetches.
@@ -47,15 +32,17 @@ pub enum Need {
 /// # Errors
 ///
 /// [`Error::Missing`], with the packages' names, when they cannot be installed from here; [`Error::Command`] when
-/// Maven could not fetch Kafka.
+/// Maven could not fetch the jars.
 pub fn install(needs: &[Need]) -> Result<()> {
     let lock = lock()?;
     let packages = missing_packages(needs);
     if !packages.is_empty() {
         install_packages(&packages, needs)?;
     }
-    if needs.contains(&Need::Kafka) && !kafka_jars().is_dir() {
-        fetch_kafka()?;
+    for (need, jars) in [(Need::Kafka, &KAFKA), (Need::Debezium, &DEBEZIUM)] {
+        if needs.contains(&need) && !jars.are_there() {
+            jars.fetch()?;
+        }
     }
     if needs.contains(&Need::Kafka) && !kafka_archive().is_file() {
         eprintln!("starting Kafka once, to make an archive of its classes");
@@ -88,11 +75,6 @@ pub fn kafka_tool(class: &str) -> Result<Command> {
 
 /// What `java` needs to run a class of Kafka, without the class's own arguments.
 pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
-    let jars = kafka_jars();
-    let entries = fs::read_dir(&jars).map_err(Error::io(format_args!("find Kafka's jars in {}", jars.display())))?;
-    let mut paths: Vec<String> = entries.flatten().map(|entry| entry.path().display().to_string()).collect();
-    // Always the same order: an archive of loaded classes is good for one class path only.
-    paths.sort();
     let archive = kafka_archive();
     let mut arguments: Vec<String> =
         ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -102,7 +84,7 @@ pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
         // One of another Java is left aside without a word.
         arguments.extend([format!("-XX:SharedArchiveFile={}", archive.display()), "-Xlog:disable".to_owned()]);
     }
-    arguments.extend(["-cp".to_owned(), paths.join(":"), class.to_owned()]);
+    arguments.extend(["-cp".to_owned(), KAFKA.class_path()?, class.to_owned()]);
     Ok(arguments)
 }
 
@@ -127,18 +109,9 @@ pub(super) fn postgres_programs() -> Option<PathBuf> {
     })
 }
 
-fn kafka_folder() -> PathBuf {
-    services_folder().join(format!("kafka-{KAFKA_VERSION}"))
-}
-
-/// There only when complete: it gets this name as the last step.
-fn kafka_jars() -> PathBuf {
-    kafka_folder().join("jars")
-}
-
 /// The classes that a broker loads, in the form that the machine keeps them: with it a broker starts in half the time.
 fn kafka_archive() -> PathBuf {
-    kafka_folder().join("classes.jsa")
+    KAFKA.folder().join("classes.jsa")
 }
 
 /// Keeps two processes from fetching the same at once. The lock goes with the file.
@@ -174,8 +147,13 @@ fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
             }
             Need::Kafka => {
                 want(is_program("java"), "openjdk-17-jre-headless");
-                want(kafka_jars().is_dir() || is_program("mvn"), "maven");
+                want(KAFKA.are_there() || is_program("mvn"), "maven");
                 want(is_program("openssl"), "openssl");
+                want(is_program("setpriv"), "util-linux");
+            }
+            Need::Debezium => {
+                want(is_program("java"), "openjdk-17-jre-headless");
+                want(DEBEZIUM.are_there() || is_program("mvn"), "maven");
                 want(is_program("setpriv"), "util-linux");
             }
         }
@@ -234,41 +212,9 @@ fn apt_get(by_sudo: bool, arguments: &[&str]) -> Result<()> {
     check(&output, &what).map(drop)
 }
 
-/// Fetches the jars into a folder that becomes the real one by its name, as the last step.
-fn fetch_kafka() -> Result<()> {
-    eprintln!("fetching Kafka {KAFKA_VERSION} (54 MB) into {}", kafka_folder().display());
-    let folder = kafka_folder();
-    let partial = folder.join("partial");
-    if partial.exists() {
-        fs::remove_dir_all(&partial).map_err(Error::io(format_args!("remove {}", partial.display())))?;
-    }
-    make_folder(&partial)?;
-    let pom = folder.join("pom.xml");
-    fs::write(&pom, KAFKA_POM).map_err(Error::io(format_args!("write {}", pom.display())))?;
-    let mut maven = Command::new("mvn");
-    maven.args(["--batch-mode", "--quiet", "--file"]).arg(&pom).arg("dependency:copy-dependencies");
-    maven.arg(format!("-DoutputDirectory={}", partial.display())).stdin(Stdio::null());
-    let output = maven.output().map_err(Error::io("run mvn"))?;
-    if !output.status.success() {
-        // Maven complains on its standard output.
-        let said = tail(&String::from_utf8_lossy(&output.stdout));
-        return Err(Error::Command {
-            command: "mvn dependency:copy-dependencies".to_owned(),
-            status: output.status,
-            output: said,
-        });
-    }
-    fs::rename(&partial, kafka_jars()).map_err(Error::io(format_args!("rename {}", partial.display())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_pom_asks_for_the_version_that_the_folder_is_named_by() {
-        assert_eq!(KAFKA_POM.matches(&format!("<version>{KAFKA_VERSION}</version>")).count(), 2);
-    }
 
     #[test]
     fn a_program_is_found_on_the_path_or_not_at_all() {

@@ -1,4 +1,4 @@
-//! Real servers without a container engine: PostgreSQL from the system's packages, Kafka from its jars.
+//! Real servers without a container engine: PostgreSQL from the system's packages, Kafka and Debezium from their jars.
 //!
 //! The tests are about what happens when these servers stop, stall and die, so they are the real programs, each with
 //! its own data, ports and log, and each can be signalled. Three rules keep a machine clean:
@@ -14,8 +14,10 @@
 
 mod account;
 mod certificates;
+mod debezium;
 mod error;
 mod install;
+mod jars;
 mod kafka;
 mod ports;
 mod postgres;
@@ -26,10 +28,15 @@ mod wait;
 
 pub use account::temporary_folder;
 pub use certificates::{Certificates, ClientCertificate};
+#[cfg(feature = "clients")]
+pub use debezium::{Connectors, Task};
+pub use debezium::{Debezium, DebeziumBuilder};
 pub use error::Error;
 pub use install::{Need, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};
 pub use postgres::{Authentication, Database, Postgres, PostgresBuilder, PostgresEndpoint, Row, Stop};
+#[cfg(feature = "clients")]
+pub(crate) use process::tail;
 pub use process::{Identity, Signal, dependent, signal_group, spawn_dependent};
 pub use scratch::{Scratch, sweep};
 pub use shared::{KAFKA_VARIABLE, POSTGRES_VARIABLE, shared_kafka, shared_postgres};

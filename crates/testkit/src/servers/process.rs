@@ -302,7 +302,7 @@ pub(super) fn check(output: &std::process::Output, what: &str) -> Result<String>
 }
 
 /// The last lines of a text, enough to see why.
-pub(super) fn tail(text: &str) -> String {
+pub(crate) fn tail(text: &str) -> String {
     const LINES: usize = 25;
     let lines: Vec<&str> = text.lines().collect();
     lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("\n")

@@ -48,7 +48,9 @@ pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> 
 pub(super) fn connector<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, run_id: &str) -> Judgement<Connector> {
     let parsed = connect::Options::from_pairs(pairs).map_err(sentences)?;
     let connector = Connector::new(parsed.options, run_id).map_err(sentences)?;
-    Ok((connector, parsed.warnings.into_iter().map(Sentence::about_all).collect()))
+    let warnings = parsed.warnings.into_iter().chain(connector.warnings().map(str::to_owned));
+    let warnings = warnings.map(Sentence::about_all).collect();
+    Ok((connector, warnings))
 }
 
 /// Judges the options of a router, one by one and together with those of its connector.

@@ -1,5 +1,6 @@
 //! What Debezium's router publishes for a row, and what becomes of the rows that it dies of.
 
+mod envelopes;
 mod faults;
 mod records;
 mod topics;
@@ -7,7 +8,8 @@ mod topics;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{Options, Routed, Router};
+use super::{Connector, Options, Routed, Router};
+use crate::connect;
 use crate::description::Description;
 use crate::event::Event;
 use crate::lsn::Lsn;
@@ -73,6 +75,13 @@ fn router(options: Pairs<'_>) -> Router {
     Router::new(Options::from_pairs(options.iter().copied()).unwrap().options).unwrap()
 }
 
+/// A router in the name of a connector with these options.
+fn connected(options: Pairs<'_>, connect: Pairs<'_>) -> Router {
+    let options = Options::from_pairs(options.iter().copied()).unwrap().options;
+    let connect = connect::Options::from_pairs(connect.iter().copied()).unwrap().options;
+    Router::of_connector(options, Connector::new(connect, "run").unwrap()).unwrap()
+}
+
 fn event<'a>(cells: &'a [Cell<'a>], frame: &'a Bytes) -> Event<'a> {
     let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(7), ordinal: 3 };
     let commit_time = Timestamp::from_postgres_micros((COMMIT_MS - 946_684_800_000) * 1000 + 456);
@@ -80,6 +89,10 @@ fn event<'a>(cells: &'a [Cell<'a>], frame: &'a Bytes) -> Event<'a> {
 }
 
 fn route(options: Pairs<'_>, row: &[Field<'_>]) -> Result<Record, RowFault> {
+    route_with(&router(options), &Description::default(), row)
+}
+
+fn route_with(router: &Router, description: &Description, row: &[Field<'_>]) -> Result<Record, RowFault> {
     let frame: Bytes = row.iter().filter_map(|field| field.2).collect::<String>().into();
     let mut rest: &[u8] = &frame;
     let mut cell = |value: Option<&str>| match value.map(|text| rest.split_at(text.len())) {
@@ -90,8 +103,7 @@ fn route(options: Pairs<'_>, row: &[Field<'_>]) -> Result<Record, RowFault> {
         }
     };
     let cells: SmallVec<[Cell<'_>; 16]> = row.iter().map(|field| cell(field.2)).collect();
-    let router = router(options);
-    let mut binding = router.bind(&relation(row), &Description::default());
+    let mut binding = router.bind(&relation(row), description);
     let Routed::Record(record) = router.route(&mut binding, &event(&cells, &frame))?;
     Ok(record)
 }

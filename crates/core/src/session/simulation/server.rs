@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
+use crate::description::{ColumnDescription, Description, TypeDescription, TypeKind};
 use crate::frame::{Frame, Keepalive, StatusUpdate, XLogData};
 use crate::lsn::Lsn;
 use crate::pgoutput::{
@@ -24,11 +25,16 @@ pub(in crate::session) const TABLES: [(u32, &str, &str); 4] = [
     (16_403, "public", "orders"),
     (16_404, "other", "outbox"),
 ];
-const OUTBOXES: usize = 2;
+pub(super) const OUTBOXES: usize = 2;
 pub(super) const TOPICS: [&str; 2] = ["order", "customer"];
 const KEYS: [&str; 5] = ["1", "2", "3", "4", "5"];
 const UUID: u32 = 2950;
 const TEXT: u32 = 25;
+const BYTEA: u32 = 17;
+/// A domain over `bytea`, as only its description tells.
+const BYTES: u32 = 20_001;
+/// Shapes of a table: as it is in the documentation, with another column in front, with a payload in [`BYTES`].
+const SHAPES: [u8; 8] = [0, 0, 0, 0, 1, 1, 2, 2];
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -106,7 +112,7 @@ impl Server {
         let replaced = self.replaces.take().filter(|first| *first >= self.insert);
         let commit_lsn = replaced.unwrap_or(self.insert + gap);
         let commit_end = commit_lsn + random.pick(&[40, 48, 1000]);
-        let shape = u8::from(random.one_in(4));
+        let shape = random.pick(&SHAPES);
         let identity =
             |ordinal| Identity { timeline: Timeline(self.timeline), commit_lsn: Lsn::new(commit_lsn), ordinal };
         let mut ordinal = 0;
@@ -283,6 +289,12 @@ impl Server {
 }
 
 impl Stream {
+    /// What the catalogue says of a table of this connection, whose shape was told last.
+    pub(super) fn description(&self, relation: u32) -> Description {
+        let table = TABLES.iter().position(|table| table.0 == relation).expect("a table of the publication");
+        description(table, self.told[table].expect("it was told"))
+    }
+
     /// Whether a frame could arrive only if somebody asked for it or wrote to the log.
     pub(super) fn has_read_all(&self, server: &Server) -> bool {
         self.transaction >= server.log.len() && self.answers.is_empty()
@@ -306,7 +318,8 @@ impl Change {
             Self::Event { event, shape } => {
                 let id = format!("00000000-0000-4000-8000-{event:012x}");
                 let event = &facts.events[event];
-                let new = row(shape, &id, TOPICS[event.topic], event.key, &event.payload);
+                let payload = if shape == 2 { hexadecimal(&event.payload) } else { event.payload.clone() };
+                let new = row(shape, &id, TOPICS[event.topic], event.key, &payload);
                 return frame(wal, &Message::Insert(Insert { relation: TABLES[event.table].0, new }));
             }
             Self::Insert { table, shape } => {
@@ -347,7 +360,7 @@ pub(in crate::session) fn frame(wal: u64, message: &Message<'_>) -> Frame {
     Frame::XLogData(XLogData { wal_start: wal, wal_end: wal, server_time: Timestamp::default(), data: data.freeze() })
 }
 
-/// The second shape has another column in front, as after ALTER TABLE in a copy of the table.
+/// See [`SHAPES`]. They change as after ALTER TABLE in a copy of the table.
 pub(in crate::session) fn relation(table: usize, shape: u8) -> Message<'static> {
     let (id, namespace, name) = TABLES[table];
     let column = |name, type_id| Column { flags: 0, name, type_id, type_modifier: -1 };
@@ -360,9 +373,32 @@ pub(in crate::session) fn relation(table: usize, shape: u8) -> Message<'static> 
         column("aggregatetype", TEXT),
         column("aggregateid", TEXT),
         column("type", TEXT),
-        column("payload", TEXT),
+        column("payload", if shape == 2 { BYTES } else { TEXT }),
     ]);
     Message::Relation(Relation { id, namespace, name, replica_identity: b'd', columns })
+}
+
+/// What the catalogue says of a table of this shape.
+pub(in crate::session) fn description(table: usize, shape: u8) -> Description {
+    let Message::Relation(told) = relation(table, shape) else { unreachable!("it is one") };
+    let column = |column: &Column<'_>| ColumnDescription {
+        name: column.name.to_owned(),
+        type_id: column.type_id,
+        type_modifier: column.type_modifier,
+        not_null: true,
+        default: None,
+    };
+    let kind = TypeKind::Domain { base: BYTEA, type_modifier: -1, not_null: false, default: None };
+    let domain = TypeDescription { id: BYTES, schema: "public".to_owned(), name: "bytes".to_owned(), kind };
+    let types = if shape == 2 { vec![domain] } else { Vec::new() };
+    Description { columns: told.columns.iter().map(column).collect(), types }
+}
+
+/// As `byteaout` writes it.
+fn hexadecimal(bytes: &[u8]) -> Bytes {
+    let digits =
+        bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    b"\\x".iter().copied().chain(digits).collect()
 }
 
 pub(in crate::session) fn row<'a>(

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use crate::failure::Class;
 use crate::frame::Frame;
 use crate::lsn::Lsn;
+use crate::pgoutput::Message;
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::session::{SPAN, Session, Settings, Start};
 use crate::time::Moment;
+
+use super::server::{OUTBOXES, TABLES};
 
 /// A model of one session: what was handed to it and what it answered.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(super) struct Watch {
     /// The last record that failed: up to it they go one at a time.
     alone_until: Option<Ticket>,
     is_in_transaction: bool,
+    /// The outbox whose shape was told and that nobody described since.
+    pub(super) undescribed: Option<u32>,
     told_at: Moment,
     /// When it was told to end.
     pub(super) ending_since: Option<Moment>,
@@ -46,6 +51,7 @@ impl Watch {
             settled: 0,
             alone_until: None,
             is_in_transaction: false,
+            undescribed: None,
             told_at: now,
             ending_since: None,
             was_stopped: false,
@@ -66,9 +72,15 @@ impl Watch {
                     self.is_in_transaction = false;
                     self.rests.insert(data.wal_start);
                 }
+                Some(b'R') => self.undescribed = outbox_told(&data.data),
                 _ => {}
             },
         }
+    }
+
+    /// The session gets a description. Whether it awaits that one.
+    pub(super) fn describing(&mut self, relation: u32) -> bool {
+        self.undescribed.take_if(|awaited| *awaited == relation).is_some()
     }
 
     /// A frame was received; `before` is the watermark from before it.
@@ -146,6 +158,7 @@ impl Watch {
         assert!(owed.records <= 1 || owed.bytes <= settings.max_bytes, "{} bytes are owed", owed.bytes);
         let span = session.outbound.ledger.span();
         assert!(span <= settings.max_records * SPAN, "the books hold {span} places");
+        assert!(self.undescribed.is_none() || !session.wants_frames(), "frames are wanted before a description");
         let held = self.unsettled(session) - owed.records as u64;
         assert!(held == 0 || (held == 1 && !session.wants_frames()), "{held} records are neither owed nor settled");
     }
@@ -172,6 +185,12 @@ impl Watch {
             }
         }
     }
+}
+
+/// The relation that a message tells, if it is an outbox.
+fn outbox_told(message: &[u8]) -> Option<u32> {
+    let Ok(Message::Relation(relation)) = Message::parse(message) else { return None };
+    TABLES[..OUTBOXES].iter().any(|table| table.0 == relation.id).then_some(relation.id)
 }
 
 fn positions(session: &Session) -> [Lsn; 4] {

@@ -21,6 +21,9 @@ pub(super) struct Weather {
     pub(super) route_closed: u64,
     pub(super) store_fails: u64,
     pub(super) store_away: u64,
+    pub(super) catalogue_away: u64,
+    /// How often the catalogue answers, rather.
+    pub(super) describe: u64,
     pub(super) jump: u64,
     pub(super) bad_row: u64,
     pub(super) chatty: u64,
@@ -44,6 +47,9 @@ pub(super) struct Tally {
     pub(super) given_up: u64,
     pub(super) promotions: u64,
     pub(super) failed_checkpoints: u64,
+    pub(super) descriptions: u64,
+    pub(super) idle_answers: u64,
+    pub(super) open_questions: u64,
 }
 
 impl Weather {
@@ -62,9 +68,11 @@ impl Weather {
             route_closed: often(80),
             store_fails: often(3),
             store_away: often(100),
+            catalogue_away: often(60),
             jump: often(200),
             bad_row: often(15),
             chatty: 2 + often(4),
+            describe: random.pick(&[1, 2, 8]),
         }
     }
 }
@@ -97,12 +105,14 @@ impl Tally {
         let Self { events, repeats, sessions, kills, resets, stale_reports, .. } = *self;
         let Self { skipped_transactions, skipped_rows, stopped, source_lost, silent, .. } = *self;
         let Self { bad_rows, given_up, promotions, failed_checkpoints, .. } = *self;
+        let Self { descriptions, idle_answers, open_questions, .. } = *self;
         let seen = [
             [events, repeats, sessions, kills, resets],
             [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
             [silent, bad_rows, given_up, promotions, failed_checkpoints],
         ];
-        seen.as_flattened().iter().all(|count| *count > 0)
+        let described = [descriptions, idle_answers, open_questions];
+        seen.as_flattened().iter().chain(&described).all(|count| *count > 0)
     }
 
     pub(super) fn add(&mut self, other: Self) {
@@ -122,6 +132,9 @@ impl Tally {
             given_up,
             promotions,
             failed_checkpoints,
+            descriptions,
+            idle_answers,
+            open_questions,
         } = other;
         self.events += events;
         self.repeats += repeats;
@@ -138,5 +151,8 @@ impl Tally {
         self.given_up += given_up;
         self.promotions += promotions;
         self.failed_checkpoints += failed_checkpoints;
+        self.descriptions += descriptions;
+        self.idle_answers += idle_answers;
+        self.open_questions += open_questions;
     }
 }

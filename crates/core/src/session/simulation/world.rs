@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::description::Description;
 use crate::failure::Class;
 use crate::frame::{Frame, Keepalive};
 use crate::lsn::Lsn;
@@ -31,6 +32,7 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) broker: Broker,
     pub(super) store: Store,
+    pub(super) catalogue: Catalogue,
     pub(super) settings: Settings,
     pub(super) session: Session,
     pub(super) watch: Watch,
@@ -49,6 +51,14 @@ pub(super) struct Store {
     pub(super) position: Lsn,
     commit_time: Option<Timestamp>,
     pub(super) saving: Option<Progress>,
+    pub(super) is_away: bool,
+}
+
+/// Who is asked for descriptions, beside the stream.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue {
+    /// The relation that the session has asked about and nobody has answered.
+    pub(super) asked: Option<u32>,
     pub(super) is_away: bool,
 }
 
@@ -91,6 +101,7 @@ impl World {
             facts: Facts::default(),
             server,
             store: Store { position, commit_time: None, saving: None, is_away: false },
+            catalogue: Catalogue::default(),
             settings,
             session,
             stream,
@@ -108,6 +119,8 @@ impl World {
                 None => {
                     assert!(self.session.poll(self.now).is_none(), "there was nothing to do, and then there was");
                     self.watch.check_idle(&self.session, &self.settings, self.now);
+                    let is_asked = self.catalogue.asked == self.watch.undescribed;
+                    assert!(is_asked || !self.session.goes_on(), "it awaits an answer and has not asked");
                     return self.check();
                 }
                 Some(Action::Notice(notice)) => note!(self, "notice: {notice:?}"),
@@ -121,6 +134,12 @@ impl World {
                         self.watch.refused(ticket, &refusal);
                         self.session.refused(ticket, refusal, self.now);
                     }
+                }
+                Some(Action::Describe(relation, table)) => {
+                    note!(self, "describe {table}");
+                    assert_eq!(self.watch.undescribed, Some(relation), "nothing is to be asked about it");
+                    assert!(self.catalogue.asked.is_none(), "it was asked about already");
+                    self.catalogue.asked = Some(relation);
                 }
                 Some(Action::ResetSink) => {
                     note!(self, "reset the sink");
@@ -203,6 +222,28 @@ impl World {
             self.session.checkpointed();
         }
         self.check();
+    }
+
+    /// The catalogue answers, if it can.
+    pub(super) fn finish_describing(&mut self) {
+        let (Some(stream), false) = (&self.stream, self.catalogue.is_away) else { return };
+        let Some(relation) = self.catalogue.asked.take() else { return };
+        note!(self, "{relation} is described");
+        self.tally.descriptions += 1;
+        assert!(self.watch.describing(relation), "the question was about another");
+        self.session.described(relation, &stream.description(relation));
+        self.check();
+    }
+
+    /// Somebody answers what nobody asked, and answers it wrongly.
+    pub(super) fn describe_unasked(&mut self) {
+        let relation = TABLES[self.random.index(TABLES.len())].0;
+        if self.watch.undescribed != Some(relation) {
+            note!(self, "{relation} is described, and nobody asked");
+            self.tally.idle_answers += 1;
+            self.session.described(relation, &Description::default());
+            self.check();
+        }
     }
 
     pub(super) fn finish_reset(&mut self) {
@@ -355,6 +396,8 @@ impl World {
         self.tally.skipped_transactions += counters.skipped_transactions;
         self.tally.skipped_rows += counters.skipped_rows;
         self.tally.sessions += 1;
+        // Whoever still answers it answers nobody: answers belong to a session.
+        self.tally.open_questions += u64::from(self.catalogue.asked.take().is_some());
         if self.random.one_in(self.weather.promotion) {
             self.server.promote(
                 start.position.max(self.session.watermark()).max(self.store.position),

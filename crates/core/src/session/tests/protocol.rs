@@ -81,7 +81,7 @@ fn rows_that_share_an_lsn_have_identities_of_their_own() {
 #[test]
 fn a_table_that_changes_in_the_middle_of_a_transaction_is_read_by_its_new_shape() {
     let mut desk = Desk::new();
-    desk.begin(0x2000).rows(1).receive(&relation(OUTBOX, 1));
+    desk.begin(0x2000).rows(1).tell_shape(1);
     let payload = Bytes::from_static(b"new shape");
     let new = row(1, "00000000-0000-4000-8000-000000000002", "order", "9", &payload);
     desk.receive(&Message::Insert(Insert { relation: TABLES[OUTBOX].0, new }));

@@ -1,3 +1,4 @@
+use walpost_core::description::Description;
 use walpost_core::lsn::Lsn;
 use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
 use walpost_core::start::SlotState;
@@ -22,7 +23,15 @@ fn settings() -> SetupSettings {
 }
 
 fn inspected(table: TableName, kind: Option<char>) -> InspectedTable {
-    let found = kind.map(|kind| Table { kind, is_unlogged: false, root: None, is_owned: true, columns: Vec::new() });
+    let description = Description::default();
+    let found = kind.map(|kind| Table {
+        kind,
+        is_unlogged: false,
+        root: None,
+        is_owned: true,
+        columns: Vec::new(),
+        description,
+    });
     InspectedTable { subject: OutboxSubject { table, columns: Vec::new() }, found, nearest: None }
 }
 

@@ -12,10 +12,24 @@ use std::time::Duration;
 pub use builder::KafkaBuilder;
 
 use super::install::java_arguments;
+use super::jars::Jars;
 use super::process::{Identity, Lifetime, Process, Signal, command, tail};
 use super::scratch::Place;
 use super::wait::Patience;
 use super::{Certificates, Error, Result};
+
+/// Kafka and what its programs log through; the versions go together.
+pub(super) const KAFKA: Jars = Jars {
+    name: "kafka",
+    version: "4.4.0",
+    size: "54 MB",
+    artifacts: &[
+        "org.apache.kafka:kafka_2.13:4.4.0",
+        "org.apache.kafka:kafka-tools:4.4.0",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+        "org.apache.logging.log4j:log4j-core:2.25.3",
+    ],
+};
 
 const SERVER: &str = "Kafka";
 const START_LIMIT: Duration = Duration::from_secs(120);

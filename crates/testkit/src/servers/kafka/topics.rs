@@ -34,19 +34,34 @@ impl KafkaEndpoint {
         for (key, value) in configuration {
             topic = topic.set(key, value);
         }
-        // A thread of its own: a runtime cannot be waited for inside another.
-        let created = thread::scope(|scope| scope.spawn(|| self.create(&topic)).join());
-        let created = created.unwrap_or(Err(KafkaError::Canceled));
-        created.map_err(|source| Error::Kafka { doing: format!("cannot make the topic {name}"), source })
+        self.create(&[topic], name)
     }
 
-    fn create(&self, topic: &NewTopic<'_>) -> KafkaResult<()> {
+    /// Makes several topics, each with so many partitions, in the time of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaEndpoint::create_topic`], when one of them cannot be made.
+    pub fn create_topics(&self, topics: &[(&str, i32)]) -> Result<()> {
+        let new = |&(name, partitions)| NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let names: Vec<&str> = topics.iter().map(|&(name, _)| name).collect();
+        self.create(&topics.iter().map(new).collect::<Vec<_>>(), &names.join(", "))
+    }
+
+    fn create(&self, topics: &[NewTopic<'_>], names: &str) -> Result<()> {
+        // A thread of its own: a runtime cannot be waited for inside another.
+        let created = thread::scope(|scope| scope.spawn(|| self.ask_for(topics)).join());
+        let created = created.unwrap_or(Err(KafkaError::Canceled));
+        created.map_err(|source| Error::Kafka { doing: format!("cannot make the topic {names}"), source })
+    }
+
+    fn ask_for(&self, topics: &[NewTopic<'_>]) -> KafkaResult<()> {
         let admin: AdminClient<DefaultClientContext> =
             ClientConfig::new().set("bootstrap.servers", self.bootstrap()).create()?;
         let options = AdminOptions::new().request_timeout(Some(LIMIT)).operation_timeout(Some(LIMIT));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
-        let results = runtime.block_on(admin.create_topics([topic], &options))?;
+        let results = runtime.block_on(admin.create_topics(topics, &options))?;
         results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
     }
 }
@@ -64,6 +79,19 @@ mod tests {
         let name = format!("made-once-{}", std::process::id());
         kafka.create_topic_with(&name, 3, &[("cleanup.policy", "compact")]).unwrap();
         assert!(kafka.create_topic(&name, 3).unwrap_err().to_string().contains(&name));
+    }
+
+    #[test]
+    fn several_topics_are_made_at_once_each_with_its_partitions() {
+        let kafka = shared_kafka();
+        let [one, other] = ["one", "other"].map(|name| format!("several-{name}-{}", std::process::id()));
+        kafka.create_topics(&[(&one, 1), (&other, 3)]).unwrap();
+        let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", kafka.bootstrap()).create().unwrap();
+        for (topic, partitions) in [(&one, 1), (&other, 3)] {
+            let metadata = consumer.fetch_metadata(Some(topic), LIMIT).unwrap();
+            assert_eq!(metadata.topics()[0].partitions().len(), partitions);
+        }
+        assert!(kafka.create_topics(&[(&one, 1)]).unwrap_err().to_string().contains(&one));
     }
 
     #[test]

@@ -1,0 +1,92 @@
+//! What a real Debezium published is what walpost publishes, case by case: `tests/conformance/README.md`.
+//!
+//! The whole way is taken: a real PostgreSQL, the real binary, a real Kafka. `WALPOST_CASE=name` plays one case and shows all that
+//! differs. What the cases do not say is not compared.
+
+mod case;
+mod compare;
+mod not_yet;
+mod replay;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use case::Case;
+use not_yet::NOT_YET;
+use replay::Stage;
+
+/// Chooses one case.
+const VARIABLE: &str = "WALPOST_CASE";
+
+/// How many cases are played at once, each in a database of its own.
+const STAGES: usize = 5;
+
+/// What a step comes to; its error is a sentence for whoever reads the failed test.
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// A case that was played, and how it differs.
+struct Played {
+    name: String,
+    difference: Option<String>,
+}
+
+#[test]
+fn every_recorded_case_is_published_as_debezium_published_it() {
+    let all = Case::read_all().unwrap();
+    let names: BTreeSet<&str> = all.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(names.len(), all.len(), "two cases have one name");
+    let strangers: Vec<_> = NOT_YET.iter().filter(|name| !names.contains(*name)).collect();
+    assert!(strangers.is_empty(), "there are no such cases as {strangers:?}");
+    let Ok(wanted) = std::env::var(VARIABLE) else { return judge(&play(&all)) };
+    let one: Vec<Case> = all.iter().filter(|case| case.name == wanted).cloned().collect();
+    assert!(!one.is_empty(), "there is no case {wanted:?}; there are {names:?}");
+    let played = play(&one);
+    let difference = played.iter().find_map(|played| played.difference.as_deref());
+    assert!(difference.is_none(), "{wanted}: {}", difference.unwrap_or_default());
+}
+
+/// Plays cases, several at a time.
+fn play(cases: &[Case]) -> Vec<Played> {
+    let (next, played) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..STAGES.min(cases.len()) {
+            scope.spawn(|| {
+                let stage = Stage::open().unwrap();
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let difference = stage.play(case).err().map(|error| error.to_string());
+                    played.lock().unwrap().push(Played { name: case.name.clone(), difference });
+                }
+            });
+        }
+    });
+    let mut played = played.into_inner().unwrap();
+    played.sort_by(|a, b| a.name.cmp(&b.name));
+    played
+}
+
+/// Fails unless all cases pass but those that are known not to.
+fn judge(played: &[Played]) {
+    let is_known = |played: &&Played| NOT_YET.contains(&played.name.as_str());
+    let (passed, differing): (Vec<&Played>, Vec<&Played>) = played.iter().partition(|one| one.difference.is_none());
+    let tally = format!("parity: {} of {} cases", passed.len(), played.len());
+    // Past the capture of the test's output: the count is of interest also where nothing fails.
+    let _ = writeln!(std::io::stderr(), "{tally}");
+    let mended: Vec<&str> = passed.into_iter().filter(is_known).map(|played| played.name.as_str()).collect();
+    let (known, unknown): (Vec<&Played>, Vec<&Played>) = differing.into_iter().partition(is_known);
+    for Played { name, difference } in known {
+        // With `--nocapture`.
+        println!("not yet: {name}: {}", difference.as_deref().unwrap_or_default());
+    }
+    let broken: Vec<String> = unknown
+        .into_iter()
+        .map(|Played { name, difference }| format!("{name}:\n  {}", difference.as_deref().unwrap_or_default()))
+        .collect();
+    let mended =
+        (!mended.is_empty()).then(|| format!("strike these off the list of those that do not pass yet: {mended:?}"));
+    let faults: Vec<String> = mended.into_iter().chain(broken).collect();
+    assert!(faults.is_empty(), "{tally}\n\n{}", faults.join("\n\n"));
+}

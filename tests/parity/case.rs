@@ -1,0 +1,229 @@
+//! A case as it was recorded: what is written into the database, how the router is configured, and what has to come of it.
+//!
+//! The fields are explained in `tests/conformance/README.md`. One that is not known is refused, for it may ask for something
+//! that nobody compares.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use walpost_testkit::consumer::{Header, Received};
+
+use super::Outcome;
+
+/// A topic outside of any prefix, which all cases of the recording shared; the case for which it was read; and the case that also
+/// wrote into it, whose record is found there.
+const SHARED: (&str, &str, &str) = ("plain", "route-regex-nomatch", "route-regex");
+
+/// Options by their names.
+pub(super) type Options = BTreeMap<String, String>;
+
+/// A line of a file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    pub(super) name: String,
+    /// What stands for `{p}`.
+    #[serde(skip)]
+    pub(super) prefix: String,
+    pub(super) router: Options,
+    connector: Options,
+    key_converter: String,
+    value_converter: String,
+    pub(super) table: String,
+    pub(super) publication: String,
+    publication_for: Option<String>,
+    pub(super) ddl: Vec<String>,
+    pub(super) dml: Vec<String>,
+    partitions: Option<i32>,
+    debezium_records: Vec<Expected>,
+    debezium_died: Option<String>,
+    ours: Option<String>,
+    ours_expected: Option<Ours>,
+    loose: Option<String>,
+}
+
+/// What we do where Debezium does not go on, or writes nonsense.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ours {
+    records: Vec<Expected>,
+    #[serde(default)]
+    pub(super) dead_letters: Vec<DeadLetter>,
+    pub(super) refuses_start: Option<Vec<String>>,
+    pub(super) stops: Option<Vec<String>>,
+    /// Says in words what the absence of `timestamp_ms` says too.
+    #[serde(rename = "timestamp")]
+    _timestamp: Option<String>,
+}
+
+/// A row that cannot be published.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeadLetter {
+    pub(super) id: String,
+    pub(super) reason_names: String,
+}
+
+/// A record that has to arrive.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expected {
+    pub(super) topic: String,
+    /// `None`: any will do.
+    pub(super) partition: Option<i32>,
+    key: Option<Bytes>,
+    value: Option<Bytes>,
+    headers: Vec<(String, Option<Bytes>)>,
+    /// `None`: the time of the commit.
+    pub(super) timestamp_ms: Option<i64>,
+}
+
+/// Text, or what is none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Bytes {
+    Text(String),
+    Encoded { base64: String },
+}
+
+impl Bytes {
+    fn decode(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.clone().into_bytes(),
+            Self::Encoded { base64 } => BASE64_STANDARD.decode(base64).expect("the recorder wrote base64"),
+        }
+    }
+}
+
+impl Expected {
+    pub(super) fn key(&self) -> Option<Vec<u8>> {
+        self.key.as_ref().map(Bytes::decode)
+    }
+
+    pub(super) fn value(&self) -> Option<Vec<u8>> {
+        self.value.as_ref().map(Bytes::decode)
+    }
+
+    pub(super) fn headers(&self) -> Vec<Header> {
+        self.headers.iter().map(|(name, value)| (name.clone(), value.as_ref().map(Bytes::decode))).collect()
+    }
+
+    /// As a record that arrived, to be shown beside one.
+    pub(super) fn as_received(&self) -> Received {
+        Received {
+            topic: self.topic.clone(),
+            partition: self.partition.unwrap_or(-1),
+            offset: -1,
+            key: self.key(),
+            value: self.value(),
+            headers: self.headers(),
+            timestamp_ms: self.timestamp_ms,
+        }
+    }
+}
+
+impl Case {
+    /// All cases of the folder, in the order of its files; each with a prefix of its own.
+    pub(super) fn read_all() -> Outcome<Vec<Self>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
+        let entries = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Outcome<Vec<PathBuf>>>()?;
+        let mut files: Vec<_> =
+            entries.into_iter().filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect();
+        files.sort();
+        let texts = files.iter().map(fs::read_to_string).collect::<Result<Vec<_>, _>>()?;
+        let lines = texts.iter().flat_map(|text| text.lines()).enumerate();
+        let mut cases = lines.map(|(index, line)| Self::parse(line, index)).collect::<Outcome<Vec<_>>>()?;
+        give_back(&mut cases);
+        Ok(cases)
+    }
+
+    /// Whether one of its statements names the id of a record.
+    fn writes(&self, record: &Expected) -> bool {
+        let record = record.as_received();
+        record.id().is_some_and(|id| self.dml.iter().any(|statement| statement.contains(&literal(id))))
+    }
+
+    fn parse(line: &str, index: usize) -> Outcome<Self> {
+        // A plain identifier, which needs no quotes in SQL or JSON, and none that begins another, also of another run.
+        let prefix = format!("parity_{}_{index:03}", std::process::id());
+        let mut case: Self = serde_json::from_str(&line.replace("{p}", &prefix))
+            .map_err(|error| format!("{error} in the case {line}"))?;
+        if case.ours_expected.is_none() && (case.debezium_died.is_some() || case.ours.is_some()) {
+            return Err(format!("nothing says what is expected of {}", case.name).into());
+        }
+        case.prefix = prefix;
+        Ok(case)
+    }
+
+    /// What has to arrive.
+    pub(super) fn expected(&self) -> &[Expected] {
+        self.ours_expected.as_ref().map_or(&self.debezium_records, |ours| &ours.records)
+    }
+
+    pub(super) fn ours(&self) -> Option<&Ours> {
+        self.ours_expected.as_ref()
+    }
+
+    /// Whether the members of JSON objects may come in any order.
+    pub(super) fn is_loose(&self) -> bool {
+        self.loose.is_some()
+    }
+
+    /// What the publication publishes, as SQL; a case may leave out the words in front of its tables.
+    pub(super) fn published(&self) -> String {
+        let clause = self.publication_for.as_deref().unwrap_or(&self.table).trim();
+        match clause.split_whitespace().next().unwrap_or_default().to_lowercase().as_str() {
+            "for" => clause.to_owned(),
+            "table" | "tables" | "all" => format!("FOR {clause}"),
+            _ => format!("FOR TABLE {clause}"),
+        }
+    }
+
+    /// The partitions of a topic.
+    pub(super) fn partitions(&self, topic: &str) -> i32 {
+        self.partitions.filter(|_| topic.ends_with(".order")).unwrap_or(3)
+    }
+
+    /// Options of Connect and of the connector, by their own names.
+    pub(super) fn connect(&self) -> Options {
+        let own = [("topic.prefix", self.prefix.as_str()), ("extended.headers.enabled", "false")];
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let key = converter("key.converter", &self.key_converter);
+        let value = converter("value.converter", &self.value_converter);
+        own.into_iter().chain(key).chain(value).chain(self.connector.clone()).collect()
+    }
+}
+
+/// An id as it stands in a statement.
+pub(super) fn literal(id: &str) -> String {
+    format!("'{id}'")
+}
+
+/// Expects each record of the [`SHARED`] topic of the case that wrote it.
+fn give_back(cases: &mut [Case]) {
+    let (topic, reader, writer) = SHARED;
+    let mut strays = Vec::new();
+    for case in cases.iter_mut().filter(|case| case.name == reader) {
+        let records = std::mem::take(&mut case.debezium_records).into_iter();
+        let (foreign, own) = records.partition(|record| record.topic == topic && !case.writes(record));
+        (strays, case.debezium_records) = (foreign, own);
+    }
+    for case in cases.iter_mut().filter(|case| case.name == writer) {
+        assert!(!strays.is_empty() && strays.iter().all(|stray| case.writes(stray)), "{strays:?} are not of {writer}");
+        case.debezium_records.append(&mut strays);
+    }
+    assert!(strays.is_empty(), "nobody wrote {strays:?}");
+}
+
+/// `JsonConverter schemas.enable=false`, as the two options that it stands for.
+fn converter(option: &str, written: &str) -> Vec<(String, String)> {
+    let mut words = written.split_whitespace();
+    let class = (option.to_owned(), words.next().unwrap_or_default().to_owned());
+    let pairs = words.filter_map(|word| word.split_once('='));
+    let options = pairs.map(|(name, value)| (format!("{option}.{name}"), value.to_owned()));
+    std::iter::once(class).chain(options).collect()
+}

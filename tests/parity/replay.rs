@@ -1,0 +1,303 @@
+//! Plays one case: its tables, the relay beside them, its statements, and a marker row behind them all.
+//!
+//! A case is played live, as it was recorded: the relay streams before the first statement. The marker is a row of another
+//! outbox of the same relay. Once it has arrived and the relay has stopped in order, nothing can be on its way any more, so what
+//! did not arrive is missing, also where nothing was to arrive.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use walpost_testkit::consumer::{Consumer, Received};
+use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
+use walpost_testkit::servers::{Database, shared_kafka, shared_postgres, wait_until};
+
+use super::Outcome;
+use super::case::{Case, DeadLetter, Expected, Options, literal};
+use super::compare::{Comparison, Window};
+use crate::rig::{LIMIT, WALPOST};
+
+/// For any one step of a case.
+const STEP: Duration = LIMIT;
+
+/// How many differences of a case are shown, all of them in full.
+const SHOWN: usize = 8;
+
+/// What marks the cells of our own clock in the output of a script.
+const CLOCK: &str = "the clock of the server";
+
+/// The exit code for a row that stops the relay.
+const BAD_ROW: i32 = 7;
+
+/// A database in which cases are played one after the other.
+pub(super) struct Stage {
+    database: Database,
+}
+
+impl Stage {
+    pub(super) fn open() -> Outcome<Self> {
+        Ok(Self { database: shared_postgres().fresh_database("parity")? })
+    }
+
+    /// Plays a case and compares.
+    pub(super) fn play(&self, case: &Case) -> Outcome {
+        // Topics outside of the prefix are shared with other cases, so those wait for each other.
+        static FOREIGN_TOPICS: Mutex<()> = Mutex::new(());
+        let foreign: Vec<&str> = topics(case).into_iter().filter(|topic| !topic.starts_with(&case.prefix)).collect();
+        let turn = || FOREIGN_TOPICS.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = (!foreign.is_empty()).then(turn);
+        let outcome = Play::prepare(&self.database, case, &foreign).and_then(|mut play| play.run());
+        // Slots are few, and each keeps the log.
+        self.drop_slot(&case.prefix)?;
+        outcome
+    }
+
+    fn drop_slot(&self, name: &str) -> Outcome {
+        let from = format!("FROM pg_replication_slots WHERE slot_name = '{name}'");
+        self.database.psql(&format!("{}\nSELECT pg_drop_replication_slot(slot_name) {from}", walsender_gone(name)))?;
+        Ok(())
+    }
+}
+
+/// A statement that waits until nobody reads the slot: the server takes a moment to notice the end of a relay.
+fn walsender_gone(slot: &str) -> String {
+    format!(
+        "DO $$ BEGIN\n\
+           FOR attempt IN 1..1000 LOOP\n\
+             EXIT WHEN NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = '{slot}' AND active);\n\
+             PERFORM pg_sleep(0.01);\n\
+           END LOOP;\n\
+         END $$;"
+    )
+}
+
+/// Reads all that is there. A partition that was just made may have no leader for a moment.
+fn read_to_end(consumer: &mut Consumer) -> Outcome<&[Received]> {
+    wait_until("the partitions to be led", STEP, || consumer.read_to_end(STEP).is_ok())?;
+    Ok(consumer.records())
+}
+
+fn topics(case: &Case) -> BTreeSet<&str> {
+    case.expected().iter().map(|record| record.topic.as_str()).collect()
+}
+
+/// A case under way.
+struct Play<'a> {
+    database: &'a Database,
+    case: &'a Case,
+    walpost: Walpost,
+    consumer: Consumer,
+    /// How many records lay in foreign topics before.
+    older: usize,
+    windows: Vec<Window>,
+}
+
+impl<'a> Play<'a> {
+    fn prepare(database: &'a Database, case: &'a Case, foreign: &[&str]) -> Outcome<Self> {
+        let kafka = shared_kafka();
+        for topic in foreign {
+            // It may be there from before.
+            let _ = kafka.create_topic(topic, case.partitions(topic));
+        }
+        let (mut own, marker) = (topics(case), marker(case));
+        own.retain(|topic| !foreign.contains(topic));
+        own.insert(&marker);
+        kafka.create_topics(&own.iter().map(|topic| (*topic, case.partitions(topic))).collect::<Vec<_>>())?;
+        let prefix = &case.prefix;
+        let (ddl, published, options) = (case.ddl.join("\n;\n"), case.published(), &case.publication);
+        database.psql(&format!(
+            "CREATE SCHEMA {prefix};\nSET search_path = {prefix}, public;\n{ddl}\n;\n\
+             CREATE TABLE parity_marker (id int, aggregatetype text, aggregateid text, payload text);\n\
+             CREATE PUBLICATION {prefix} {published} WITH ({options});\n\
+             CREATE PUBLICATION {prefix}_marker FOR TABLE parity_marker WITH (publish = 'insert')"
+        ))?;
+        let walpost = Walpost::new(WALPOST, &config(database, case))?;
+        let mut consumer = Consumer::of_prefix(kafka.bootstrap(), prefix)?.and_topics(foreign);
+        let older = if foreign.is_empty() { 0 } else { read_to_end(&mut consumer)?.len() };
+        Ok(Self { database, case, walpost, consumer, older, windows: Vec::new() })
+    }
+
+    fn run(&mut self) -> Outcome {
+        let ours = self.case.ours();
+        let refusal = ours.and_then(|ours| ours.refuses_start.as_deref());
+        let stop = ours.and_then(|ours| ours.stops.as_deref());
+        match (refusal, stop) {
+            (Some(words), _) => self.refuse(words),
+            (None, Some(words)) => self.stop(words),
+            (None, None) => self.go_on(ours.map_or(&[], |ours| &ours.dead_letters)),
+        }
+    }
+
+    /// The relay must not start.
+    fn refuse(&mut self, words: &[String]) -> Outcome {
+        let relay = self.walpost.start()?;
+        if relay.wait_for_log(STREAMING, STEP).is_ok() {
+            return Err(format!("the relay starts, and was to refuse with {words:?}; its log:\n{}", relay.log()).into());
+        }
+        let ended = relay.wait(STEP)?;
+        // 1 is for errors that nobody foresaw.
+        if matches!(ended.code(), None | Some(0 | 1)) {
+            return Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into());
+        }
+        assert_words(&ended, words.iter().map(String::as_str))?;
+        self.compare(self.case.expected())
+    }
+
+    /// The relay has to stop at a statement, and again when it is started again: the slot has not passed.
+    fn stop(&mut self, words: &[String]) -> Outcome {
+        for is_first in [true, false] {
+            let relay = if is_first { self.start()? } else { self.walpost.start()? };
+            if is_first {
+                self.write()?;
+            }
+            self.assert_stopped(relay, words.iter().map(String::as_str))?;
+            self.compare(self.case.expected())?;
+        }
+        Ok(())
+    }
+
+    /// All rows but the bad ones arrive.
+    fn go_on(&mut self, bad_rows: &[DeadLetter]) -> Outcome {
+        let mut relay = self.start()?;
+        self.write()?;
+        for bad_row in bad_rows {
+            let ended = self.assert_stopped(relay, [bad_row.reason_names.as_str()])?;
+            self.compare(&self.in_front_of(bad_row)?)?;
+            self.pass_over(&ended)?;
+            relay = self.start()?;
+        }
+        self.wait_for_marker(&relay)?;
+        let ended = relay.stop(STEP)?;
+        if ended.code() != Some(0) {
+            return Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into());
+        }
+        let count = self.read()?.iter().filter(|record| record.topic == marker(self.case)).count();
+        if count != 1 {
+            return Err(format!("the marker arrived {count} times").into());
+        }
+        self.compare(self.case.expected())
+    }
+
+    fn start(&self) -> Outcome<Relay> {
+        let relay = self.walpost.start()?;
+        relay.wait_for_log(STREAMING, STEP)?;
+        Ok(relay)
+    }
+
+    /// Runs the statements, each between two looks at the server's clock, and writes the marker behind them.
+    fn write(&mut self) -> Outcome {
+        let clock = format!("SELECT '{CLOCK}', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;\n");
+        let statements = self.case.dml.iter().map(|statement| format!("{clock}{statement}\n;\n")).collect::<String>();
+        let rows = self.database.psql(&format!(
+            "SET search_path = {}, public;\n{statements}{clock}INSERT INTO parity_marker VALUES (1, 'marker', 'key', 'text')",
+            self.case.prefix
+        ))?;
+        let readings = rows.iter().filter(|row| row.first().is_some_and(|cell| cell == CLOCK));
+        let readings = readings.map(|row| Ok(row.get(1).ok_or("no time")?.parse()?)).collect::<Outcome<Vec<i64>>>()?;
+        if readings.len() != self.case.dml.len() + 1 {
+            return Err(format!("{} statements and {} times", self.case.dml.len(), readings.len()).into());
+        }
+        self.windows = self.case.dml.iter().zip(readings.windows(2)).map(|(text, times)| window(text, times)).collect();
+        Ok(())
+    }
+
+    fn wait_for_marker(&mut self, relay: &Relay) -> Outcome {
+        let topic = marker(self.case);
+        let has_come = |records: &[Received]| records.iter().any(|record| record.topic == topic);
+        self.consumer
+            .read_until("the marker", STEP, |records| has_come(records) || !relay.is_running())
+            .map_err(|error| format!("{error}\nthe relay's log:\n{}", relay.log()))?;
+        if !has_come(self.consumer.records()) && !relay.is_running() {
+            return Err(format!("the relay ended before the marker arrived; its log:\n{}", relay.log()).into());
+        }
+        Ok(())
+    }
+
+    /// Waits until the relay has ended by itself because of a row, and said so.
+    fn assert_stopped<'b>(&self, relay: Relay, words: impl IntoIterator<Item = &'b str>) -> Outcome<Ended> {
+        let ended = relay.wait(STEP)?;
+        if ended.code() != Some(BAD_ROW) {
+            return Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into());
+        }
+        assert_words(&ended, words)?;
+        Ok(ended)
+    }
+
+    /// What is expected of the rows that were written before this one.
+    fn in_front_of(&self, bad_row: &DeadLetter) -> Outcome<Vec<Expected>> {
+        let text = self.case.dml.join("\n");
+        let place = |id: &str| text.find(&literal(id)).ok_or_else(|| format!("no statement writes the row {id}"));
+        let end = place(&bad_row.id)?;
+        let ids = self.case.expected().iter().map(|record| (record.as_received(), record));
+        let places = ids.map(|(shown, record)| Ok((place(shown.id().unwrap_or_default())?, record)));
+        let places = places.collect::<Outcome<Vec<_>>>()?;
+        Ok(places.into_iter().filter(|(place, _)| *place < end).map(|(_, record)| record.clone()).collect())
+    }
+
+    /// Goes on without the transaction of a row, by the two commands of the sentence that the relay ended with.
+    fn pass_over(&self, ended: &Ended) -> Outcome {
+        let advice = ended.log.lines().find_map(|line| line.split_once("run: SELECT "));
+        let (statement, command) =
+            advice.and_then(|(_, advice)| advice.split_once(", then walpost ")).ok_or("there is no advice")?;
+        self.database.psql(&format!("{}\nSELECT {statement}", walsender_gone(&self.case.prefix)))?;
+        let command: Vec<&str> = command.split_whitespace().take(2).collect();
+        let ended = self.walpost.call(&command)?;
+        if ended.code() == Some(0) { Ok(()) } else { Err(format!("{command:?} said:\n{}", ended.log).into()) }
+    }
+
+    fn read(&mut self) -> Outcome<Vec<Received>> {
+        let records = read_to_end(&mut self.consumer)?;
+        Ok(records.get(self.older..).unwrap_or_default().to_vec())
+    }
+
+    /// Compares all that is in the topics, but for the marker.
+    fn compare(&mut self, expected: &[Expected]) -> Outcome {
+        let mut received = self.read()?;
+        received.retain(|record| record.topic != marker(self.case));
+        let comparison = Comparison { windows: &self.windows, is_loose: self.case.is_loose() };
+        let mut differences = comparison.differences(expected, &received);
+        // One record too many shifts all behind it.
+        let more = differences.split_off(differences.len().min(SHOWN)).len();
+        differences.extend((more > 0).then(|| format!("and {more} more differences")));
+        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n  ").into()) }
+    }
+}
+
+/// What the relay says once it reads the slot.
+const STREAMING: &str = " streaming ";
+
+fn assert_words<'a>(ended: &Ended, words: impl IntoIterator<Item = &'a str>) -> Outcome {
+    let log = ended.log.to_lowercase();
+    match words.into_iter().find(|word| !log.contains(&word.to_lowercase())) {
+        Some(word) => Err(format!("the relay did not say {word:?}; its log:\n{}", ended.log).into()),
+        None => Ok(()),
+    }
+}
+
+/// The topic of the marker.
+fn marker(case: &Case) -> String {
+    format!("{}.parity-marker", case.prefix)
+}
+
+fn config(database: &Database, case: &Case) -> Config {
+    let prefix = &case.prefix;
+    let topic = marker(case);
+    Config::new(&database.url(), prefix)
+        .kafka(shared_kafka().bootstrap())
+        .set("source", "publication", &format!(r#"["{prefix}", "{prefix}_marker"]"#))
+        .set("source", "create", "true")
+        .set("retry", "max_ms", "1000")
+        .outbox(&format!("{prefix}.parity_marker"), &[("route.topic.replacement", &topic)])
+        .outbox(&case.table, &pairs(&case.router))
+        .connect(&pairs(&case.connect()))
+}
+
+fn pairs(options: &Options) -> Vec<(&str, &str)> {
+    options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
+/// From two readings of the clock in microseconds. A commit's time is cut down to milliseconds as well.
+fn window(statement: &str, readings: &[i64]) -> Window {
+    let ms = |index: usize| readings.get(index).copied().unwrap_or_default().div_euclid(1_000);
+    Window { statement: statement.to_owned(), from_ms: ms(0), to_ms: ms(1) }
+}
