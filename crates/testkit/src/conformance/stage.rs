@@ -13,6 +13,8 @@ const LIMIT: Duration = Duration::from_secs(90);
 const STUCK: Duration = Duration::from_secs(40);
 /// How long nothing must have come, where no marker can tell that all has.
 const SILENCE: Duration = Duration::from_secs(4);
+/// How long behind the marker a record may still be refused: the broker's answer to the task is not in the topics.
+const AFTERMATH: Duration = Duration::from_secs(1);
 /// Between two questions about a task: each costs a process or a connection.
 const LOOK: Duration = Duration::from_millis(400);
 /// The prefix of the logical message behind all rows: the router lets it pass, into a topic of its own.
@@ -37,8 +39,12 @@ struct Run<'a> {
 impl Stage {
     pub(super) fn set() -> Result<Self, Error> {
         let postgres = Postgres::start()?;
-        let kafka =
-            Kafka::builder().property("auto.create.topics.enable", "true").property("num.partitions", "3").start()?;
+        let kafka = Kafka::builder()
+            .property("auto.create.topics.enable", "true")
+            .property("num.partitions", "3")
+            // The time of a record is that of its row where the case says so, and may be long past.
+            .property("log.retention.ms", "-1")
+            .start()?;
         let debezium = Debezium::builder(kafka.bootstrap()).property("offset.flush.interval.ms", "1000").start()?;
         Ok(Self { debezium, kafka, postgres })
     }
@@ -134,15 +140,15 @@ impl Run<'_> {
             self.prefix
         );
         let since = Instant::now();
-        let (mut looked_at, mut count, mut changed_at) = (since, 0, since);
+        let (mut looked_at, mut count, mut changed_at, mut marker_at) = (since, 0, since, None);
         let mut trace = None;
         let Self { consumer, stage, prefix, database, .. } = self;
         consumer.read_until("the records of the case", LIMIT + STUCK, |records| {
             if records.len() != count {
                 (count, changed_at) = (records.len(), Instant::now());
             }
-            if takes_any_record && records.iter().any(is_marker) {
-                return true;
+            if marker_at.is_none() && records.iter().any(is_marker) {
+                marker_at = Some(Instant::now());
             }
             if looked_at.elapsed() < LOOK {
                 return false;
@@ -151,6 +157,9 @@ impl Run<'_> {
             trace = failure(stage, prefix);
             if trace.is_some() {
                 return true;
+            }
+            if let Some(marker_at) = marker_at {
+                return marker_at.elapsed() > AFTERMATH;
             }
             if takes_any_record {
                 if changed_at.elapsed() > STUCK {
