@@ -141,7 +141,7 @@ enum Import {
                       comes out: as a key, or in a comment that says why there is none. Passwords are never printed.\n\n\
                       A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
                       file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.\n\n\
-                      With --checkpoint or --offsets it also takes over how far the stopped connector got; `walpost init` has to have run before. \
+                      With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would. \
                       docs/handover.md has the whole way, and the way back.",
         after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
                       walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \

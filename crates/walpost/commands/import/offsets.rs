@@ -28,7 +28,7 @@ use walpost_core::start::{ServerState, SlotState};
 use walpost_postgres::checkpoint;
 use walpost_postgres::{inspect, sql};
 
-use super::super::{checkpoint_refused, postgres_refused};
+use super::super::{checkpoint_refused, create, postgres_refused};
 use crate::config::Settings;
 use crate::exit::{Ended, Exit};
 use crate::relay;
@@ -87,6 +87,8 @@ pub(super) struct Owner<'a> {
 /// The slot is in use or not there, or the checkpoint cannot be written.
 pub(super) async fn take_slot(settings: &Settings) -> Result<(), Ended> {
     let (server, slot) = look(settings).await?;
+    // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
+    create(settings).await?;
     let mut store = relay::store(settings);
     let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
         .await
@@ -105,6 +107,8 @@ pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owne
     let offset = read(settings, from, owner).map_err(refused)?;
     let resume = offset.resume().map_err(|reason| refused(format!("{reason}; run it with --checkpoint instead")))?;
     let (server, slot) = look(settings).await?;
+    // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
+    create(settings).await?;
     let base =
         checkpoint::at_slot(&server, &slot, &relay::wanted(settings)).map_err(|error| checkpoint_refused(&error))?;
     if base.position > resume.commit() {
