@@ -232,6 +232,32 @@ fn the_catalogue_tells_columns_and_types_whatever_their_names_and_the_search_pat
 }
 
 #[test]
+fn no_setting_of_the_database_changes_the_text_of_a_columns_default() {
+    let rig = Rig::empty("default_forms");
+    rig.sql(
+        r"CREATE TABLE t (d date DEFAULT '2019-03-24', i interval DEFAULT '1 mon -2 days', b bytea DEFAULT '\xdead',
+            z timestamptz DEFAULT '2019-03-24 20:52:59+00')",
+    );
+    let name = rig.database.name().to_owned();
+    for setting in
+        ["DateStyle = 'SQL, DMY'", "IntervalStyle = 'iso_8601'", "bytea_output = 'escape'", "TimeZone = 'Asia/Kolkata'"]
+    {
+        rig.sql(&format!("ALTER DATABASE {name} SET {setting}"));
+    }
+    let described = description(&rig, "SELECT 'public.t'::regclass::oid");
+    let defaults: Vec<&str> = described.columns.iter().filter_map(|column| column.default.as_deref()).collect();
+    assert_eq!(
+        defaults,
+        [
+            "'2019-03-24'::date",
+            "'1 mon -2 days'::interval",
+            r"'\xdead'::bytea",
+            "'2019-03-24 20:52:59+00'::timestamp with time zone"
+        ]
+    );
+}
+
+#[test]
 fn a_relation_that_is_no_more_has_an_empty_description() {
     let rig = Rig::empty("no_more");
     rig.sql("CREATE TABLE t (a int); CREATE TABLE oids AS SELECT 't'::regclass::oid AS oid; DROP TABLE t");

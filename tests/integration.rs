@@ -14,6 +14,7 @@ mod crash;
 mod delivery;
 mod describing;
 mod faults;
+mod import;
 mod papers;
 mod parity;
 mod rig;

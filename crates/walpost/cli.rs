@@ -140,7 +140,9 @@ enum Import {
         long_about = "Makes a walpost.toml of the configuration of a Debezium connector for PostgreSQL with an outbox event router. Each option appears in what \
                       comes out: as a key, or in a comment that says why there is none. Passwords are never printed.\n\n\
                       A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
-                      file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.",
+                      file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.\n\n\
+                      With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would. \
+                      docs/handover.md has the whole way, and the way back.",
         after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
                       walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \
                       curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties"
@@ -159,6 +161,13 @@ struct ImportDebezium {
     /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
     #[arg(long, value_name = "X.Y")]
     debezium_version: Option<commands::Version>,
+    /// Make the slot's position the checkpoint; what the connector published behind it is published again
+    #[arg(long, conflicts_with = "offsets")]
+    checkpoint: bool,
+    /// Make the offset that Connect stored the checkpoint, so that nothing is published again: the file of a standalone worker or of Debezium Server, or
+    /// kafka:TOPIC (kafka:TOPIC@HOST:PORT for other brokers)
+    #[arg(long, value_name = "OFFSETS")]
+    offsets: Option<commands::Offsets>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -205,8 +214,11 @@ fn perform(command: Command) -> Exit {
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
-        Command::Import(Import::Debezium(ImportDebezium { files, output, debezium_version })) => {
-            let import = commands::Import { files, folder: output, version: debezium_version };
+        Command::Import(Import::Debezium(asked)) => {
+            let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
+            let slot = checkpoint.then_some(commands::Position::Slot);
+            let position = offsets.map(commands::Position::Offsets).or(slot);
+            let import = commands::Import { files, folder: output, version: debezium_version, position };
             finish(commands::import(import))
         }
     }

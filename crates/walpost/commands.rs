@@ -24,7 +24,7 @@ mod run;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
-pub use import::{Import, Version, import};
+pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use run::run;
 

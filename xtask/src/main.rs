@@ -22,6 +22,7 @@ mod bench;
 mod conformance;
 mod demo;
 mod dependencies;
+mod fuzz;
 mod handover;
 mod interrupt;
 mod mutants;
@@ -58,6 +59,8 @@ Commands:
   handover [--by-hand]     Let a real Debezium publish, stop or kill it in the middle of the traffic, let walpost import its
                            connector and go on, and count what was lost and what came twice. By hand without the import.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
+  fuzz [--seconds N] [TARGET…]
+                           Feed made-up input to what reads bytes that others wrote, each target for a minute.
   dependencies             Check who depends on whom, and all licences and sources.
   help                     This text.
 
@@ -94,6 +97,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "down"] => services::down(),
         ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["dependencies"] => dependencies::run(),
         [] | ["help", ..] | [.., "help" | "--help" | "-h"] => {
             say!("{}", HELP.trim_end());

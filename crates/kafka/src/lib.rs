@@ -11,7 +11,9 @@ mod inbox;
 mod producer;
 mod properties;
 mod settings;
+mod topic;
 
 pub use check::check;
 pub use producer::Producer;
 pub use settings::{Limits, SettingFault, Settings};
+pub use topic::{LastValues, ReadError, read_topic};

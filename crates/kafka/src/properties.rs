@@ -207,6 +207,13 @@ pub(crate) fn instead_of_java(name: &str) -> Option<&'static str> {
     JAVA.iter().find(|(java, _)| *java == name).map(|(_, instead)| *instead)
 }
 
+/// Whether this property says how brokers are reached, which means the same to every kind of client.
+pub(crate) fn is_about_connecting(name: &str) -> bool {
+    const PREFIXES: &[&str] =
+        &["bootstrap.", "security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "socket.", "broker.", "client."];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Whether the value of this property must never be shown.
 pub(crate) fn is_secret(name: &str) -> bool {
     const SECRET: &[&str] = &[
@@ -250,6 +257,16 @@ mod tests {
         assert!(!is_known("frobnicate"));
         for (alias, canonical) in ALIASES {
             assert!(PRODUCER.contains(canonical), "{alias} stands for {canonical}");
+        }
+    }
+
+    #[test]
+    fn what_is_about_connecting_is_known_by_its_name() {
+        for name in ["bootstrap.servers", "sasl.password", "ssl.ca.location", "client.id", "security.protocol"] {
+            assert!(is_about_connecting(name), "{name}");
+        }
+        for name in ["acks", "linger.ms", "compression.type", "partitioner", "message.max.bytes"] {
+            assert!(!is_about_connecting(name), "{name}");
         }
     }
 

@@ -185,6 +185,11 @@ impl Settings {
         config
     }
 
+    /// Every property, those that walpost adds among them.
+    pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.properties.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     fn get(&self, name: &str) -> &str {
         self.properties.get(name).map_or("", String::as_str)
     }

@@ -490,3 +490,25 @@ async fn a_check_says_in_time_that_no_broker_answers() {
     assert_eq!(findings[0].severity, Severity::Error);
     assert!(findings[0].sentence.contains("127.0.0.1:9"), "{findings:?}");
 }
+
+#[tokio::test]
+async fn a_compacted_topic_is_read_to_its_end_and_of_each_key_the_last_value_counts() {
+    let cluster = cluster(&["offsets"]);
+    let mut producer = producer(&cluster, &[]);
+    for (ticket, (key, value)) in
+        [("a", Some("1")), ("b", Some("2")), ("a", Some("3")), ("c", Some("4")), ("c", None)].into_iter().enumerate()
+    {
+        let value = value.map(|value| Bytes::from_static(value.as_bytes()));
+        let record = Record { key: Some(Bytes::from_static(key.as_bytes())), value, ..record("offsets", "") };
+        producer.publish(Ticket(ticket as u64), &record).unwrap();
+    }
+    assert_eq!(deliveries(&mut producer, 5).await.len(), 5);
+    let given = settings(&cluster, &[]);
+    let read = |topic: &'static str| {
+        let given = given.clone();
+        tokio::task::spawn_blocking(move || walpost_kafka::read_topic(&given, None, topic))
+    };
+    let expected = [("a", Some("3")), ("b", Some("2")), ("c", None)];
+    let expected = expected.map(|(key, value)| (key.as_bytes().to_vec(), value.map(|value| value.as_bytes().to_vec())));
+    assert_eq!(read("offsets").await.unwrap().unwrap(), expected);
+}

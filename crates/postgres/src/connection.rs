@@ -10,6 +10,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The settings that a default of database or role must not change, for they change the text of a value: of a row, and of a DEFAULT.
+pub(crate) const TEXT_FORMS: &str = "-c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1 \
+                                     -c lc_monetary=C -c TimeZone=UTC";
+
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Host {

@@ -10,13 +10,11 @@ use pgwire_replication::{PgWireError, ReplicationClient, ReplicationConfig, SslM
 use walpost_core::position::Timeline;
 use walpost_core::start::{Switch, parse_history};
 
-use crate::connection::{ConnectionSettings, Endpoint, Host, TlsMode};
+use crate::connection::{ConnectionSettings, Endpoint, Host, TEXT_FORMS, TlsMode};
 use crate::error::{Error, Phase};
 
-/// The settings that a default of database or role must not change, for they change the bytes of a value, and those that
-/// would end a stream that is only slow.
-const SESSION_OPTIONS: &str = "-c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1 \
-                               -c TimeZone=UTC -c statement_timeout=0 -c lock_timeout=0";
+/// The settings that would end a stream which is only slow.
+const NO_TIMEOUTS: &str = "-c statement_timeout=0 -c lock_timeout=0";
 
 /// The configuration of a session to this server; slot, publications and positions are still to be set.
 pub(crate) fn config(
@@ -32,7 +30,7 @@ pub(crate) fn config(
         })?,
     };
     let password = prepared(settings.password().unwrap_or_default());
-    let options = format!("{SESSION_OPTIONS} -c wal_sender_timeout={}", wal_sender_timeout.as_millis());
+    let options = format!("{TEXT_FORMS} {NO_TIMEOUTS} -c wal_sender_timeout={}", wal_sender_timeout.as_millis());
     Ok(ReplicationConfig::new(host, settings.user(), password.as_ref(), settings.database(), "", Vec::<String>::new())
         .with_port(endpoint.port)
         .with_tls(tls(settings, endpoint))
@@ -120,7 +118,9 @@ mod tests {
         let options = config.options.unwrap();
         assert!(options.starts_with("-c DateStyle=German -c DateStyle=ISO "), "{options}");
         assert!(options.ends_with(" -c wal_sender_timeout=30000"), "{options}");
-        for value in ["IntervalStyle=postgres", "bytea_output=hex", "extra_float_digits=1", "TimeZone=UTC"] {
+        for value in
+            ["IntervalStyle=postgres", "bytea_output=hex", "extra_float_digits=1", "lc_monetary=C", "TimeZone=UTC"]
+        {
             assert!(options.contains(value), "{options}");
         }
     }

@@ -17,7 +17,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::connection::{ConnectionSettings, Endpoint, Host, TlsMode};
+use crate::connection::{ConnectionSettings, Endpoint, Host, TEXT_FORMS, TlsMode};
 use crate::error::{Error, Phase};
 use crate::tls;
 
@@ -196,7 +196,8 @@ fn config(settings: &ConnectionSettings, endpoint: &Endpoint, statement_timeout:
         TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => tokio_postgres::config::SslMode::Require,
     });
     // A function or operator of somebody's search_path must not stand in for the catalogue's.
-    let ours = format!("-c statement_timeout={} -c search_path=pg_catalog", statement_timeout.as_millis());
+    let timeout = statement_timeout.as_millis();
+    let ours = format!("{TEXT_FORMS} -c statement_timeout={timeout} -c search_path=pg_catalog");
     config.options(settings.options_with(&ours)).application_name(settings.application_name());
     let keepalive = settings.keepalive();
     config.keepalives(keepalive.enabled).keepalives_idle(keepalive.idle).connect_timeout(settings.connect_timeout());

@@ -114,3 +114,25 @@ fn replaced(value: &Value, from: &str, to: &str) -> Value {
         other => other.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_recorded_case_can_be_read_and_says_what_debezium_did() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/recorded.jsonl");
+        let text = fs::read_to_string(path).unwrap();
+        let mut names = BTreeSet::new();
+        for line in text.lines() {
+            let case = Case::parse(line).unwrap();
+            assert!(names.insert(case.name().to_owned()), "{} is there twice", case.name());
+            let records = case.part("debezium_records").and_then(Value::as_array);
+            assert!(records.is_some(), "{} has no records", case.name());
+        }
+        assert!(names.len() > 1_000, "{} cases", names.len());
+    }
+}

@@ -24,7 +24,7 @@ use crate::workload::{Outbox, Running, Workload};
 use debezium::Predecessor;
 
 /// Longer than anything may take on a busy machine that is in order.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 /// Rows that each of the two has to do with, at least.
 const ROWS: usize = 1_500;
 /// Partitions of each topic.
@@ -123,6 +123,7 @@ impl Stage {
         tell("Debezium reads the slot; four writers begin");
         let writers = scene.workload.start();
         predecessor.publish(&mut scene.consumer()?, ROWS)?;
+        let prepared = scene.prepare(walpost, way, &predecessor)?;
         predecessor.end(end)?;
         scene.wait_until_slot_is_free()?;
         let (published, unconfirmed) = scene.look_between()?;
@@ -131,7 +132,7 @@ impl Stage {
             published.len(),
             published.intersection(&unconfirmed).count()
         ));
-        let successor = scene.successor(walpost, way, &predecessor, self)?;
+        let successor = scene.take_over(walpost, way, &predecessor, &prepared)?;
         tell("walpost has taken over");
         let verdict = scene.finish(writers, successor)?;
         let unconfirmed = published.intersection(&unconfirmed).count();
@@ -195,23 +196,26 @@ impl Scene {
         Ok((published, waiting.into_iter().flatten().collect()))
     }
 
-    fn successor(&self, program: &Path, way: Way, before: &Predecessor, stage: &Stage) -> Result<Relay, Error> {
-        let config = Config::new(&self.database.url(), self.name())
+    /// What an operator does while Debezium still runs: a configuration, and the tables of walpost.
+    fn prepare(&self, program: &Path, way: Way, before: &Predecessor) -> Result<Walpost, Error> {
+        let by_hand = Config::new(&self.database.url(), self.name())
             .outbox(self.outbox.table(), &[("route.topic.replacement", &self.outbox.route())])
-            .kafka(stage.kafka.bootstrap());
-        let walpost = Walpost::new(program, &config)?;
-        let arguments = match way {
-            Way::ByHand => None,
-            Way::Checkpoint => Some(vec!["--checkpoint".to_owned()]),
-            Way::Offsets => Some(vec!["--offsets".to_owned(), before.offsets()]),
-        };
-        if let Some(arguments) = arguments {
-            walpost.configure_as(&before.imported(program, walpost.folder(), &arguments)?)?;
-        } else {
-            let init = walpost.call(&["init"])?;
-            if init.code() != Some(0) {
-                return Err(Error::NoSuccessor { reason: format!("init ended with {}", init.status), log: init.log });
-            }
+            .kafka(&self.bootstrap);
+        let walpost = Walpost::new(program, &by_hand)?;
+        if way != Way::ByHand {
+            walpost.configure_as(&before.imported(program, &[])?)?;
+            init(&walpost)?;
+        }
+        Ok(walpost)
+    }
+
+    /// What he does when it has ended.
+    fn take_over(&self, program: &Path, way: Way, before: &Predecessor, walpost: &Walpost) -> Result<Relay, Error> {
+        match way {
+            // Not before: the first checkpoint is the slot's position, and that was Debezium's to move.
+            Way::ByHand => init(walpost)?,
+            Way::Checkpoint => drop(before.imported(program, &["--checkpoint"])?),
+            Way::Offsets => drop(before.imported(program, &["--offsets", &before.offsets()])?),
         }
         let relay = walpost.start()?;
         if let Err(error) = self.wait_until_slot_is("t") {
@@ -242,4 +246,12 @@ impl Scene {
         }
         Ok(check(&truth, &received))
     }
+}
+
+fn init(walpost: &Walpost) -> Result<(), Error> {
+    let init = walpost.call(&["init"])?;
+    if init.code() == Some(0) {
+        return Ok(());
+    }
+    Err(Error::NoSuccessor { reason: format!("init ended with {}", init.status), log: init.log })
 }

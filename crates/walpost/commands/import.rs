@@ -8,6 +8,7 @@ mod converters;
 mod database;
 mod draft;
 mod given;
+mod offsets;
 mod producer;
 mod properties;
 mod router;
@@ -25,10 +26,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::Outcome;
+use crate::config::{self, Process};
 use crate::exit::{Ended, Exit};
 use connector::Imported;
 use given::Everything;
 
+pub use offsets::Offsets;
 pub use version::Version;
 
 /// What is imported, and where to.
@@ -40,6 +43,17 @@ pub struct Import {
     pub folder: Option<PathBuf>,
     /// Which Debezium runs the connectors, where the configuration does not tell.
     pub version: Option<Version>,
+    /// What becomes the checkpoint, if anything does.
+    pub position: Option<Position>,
+}
+
+/// Where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Position {
+    /// Where the slot is confirmed.
+    Slot,
+    /// Where Connect's stored offset is.
+    Offsets(Offsets),
 }
 
 /// Imports connectors.
@@ -63,7 +77,28 @@ pub async fn import(import: Import) -> Outcome {
         Some(folder) => imported.iter().try_for_each(|imported| write(folder, imported))?,
         None => print(&imported),
     }
+    if let Some(position) = &import.position {
+        for imported in &imported {
+            take_over(imported, position).await?;
+        }
+    }
     Ok(Exit::Success)
+}
+
+/// Makes how far the connector got the checkpoint of the relay that was made of it.
+async fn take_over(imported: &Imported, position: &Position) -> Result<(), Ended> {
+    let loaded = config::parse(&imported.toml, false, &Process).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let sentence = format!("the position of {} cannot be taken over yet: {}", imported.name, faults.join("; "));
+        Ended::with_sentence(Exit::Configuration, sentence)
+    })?;
+    match position {
+        Position::Slot => offsets::take_slot(&loaded.settings).await,
+        Position::Offsets(from) => {
+            let owner = offsets::Owner { connector: &imported.name, prefix: &imported.prefix };
+            offsets::take_offset(&loaded.settings, from, owner).await
+        }
+    }
 }
 
 fn read(files: &[PathBuf]) -> Result<Everything, Ended> {

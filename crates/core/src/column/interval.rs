@@ -5,8 +5,6 @@
 //! all, which is zero. Only where more hours are told than 32 bits hold (Debezium's task dies there) the hours count as they are:
 //! the formula knows no other answer.
 
-use std::fmt::Write as _;
-
 use crate::connect::{IntervalHandling, Schema, SchemaType, Value, logical};
 use crate::value::ValueError;
 
@@ -99,23 +97,28 @@ impl Interval {
         const DAYS_PER_MONTH: f64 = 365.25 / 12.0;
         let months = self.years.wrapping_mul(12).wrapping_add(self.months);
         let days = f64::from(months) * DAYS_PER_MONTH + f64::from(self.days);
-        let seconds = (self.micros / 1_000_000) as f64 + (self.micros % 1_000_000) as f64 / 1_000_000.0;
-        let seconds = ((days * 24.0 + self.hours as f64) * 60.0 + f64::from(self.minutes)) * 60.0 + seconds;
-        (seconds * 1e6) as i64
+        let minutes = (days * 24.0 + self.hours as f64) * 60.0 + f64::from(self.minutes);
+        ((minutes * 60.0 + self.seconds()) * 1e6) as i64
+    }
+
+    /// As pgjdbc adds them up, which leaves traces: of 1.235 seconds it makes 1.2349999999999999.
+    #[expect(clippy::cast_precision_loss, reason = "both parts are small")]
+    fn seconds(self) -> f64 {
+        (self.micros / 1_000_000) as f64 + (self.micros % 1_000_000) as f64 / 1_000_000.0
     }
 
     fn iso(self) -> String {
-        let Self { years, months, days, hours, minutes, micros } = self;
-        let sign = if micros < 0 { "-" } else { "" };
-        let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
-        let mut iso = format!("P{years}Y{months}M{days}DT{hours}H{minutes}M{sign}{seconds}");
-        if fraction != 0 {
-            let digits = format!("{fraction:06}");
-            let _ = write!(iso, ".{}", digits.trim_end_matches('0'));
-        }
-        iso.push('S');
-        iso
+        let Self { years, months, days, hours, minutes, .. } = self;
+        let seconds = nine_digits(&self.seconds().to_string());
+        format!("P{years}Y{months}M{days}DT{hours}H{minutes}M{seconds}S")
     }
+}
+
+/// A number without what stands behind its ninth digit behind the point, and without zeros at the end.
+fn nine_digits(number: &str) -> String {
+    let Some((whole, fraction)) = number.split_once('.') else { return number.to_owned() };
+    let fraction = fraction.get(..9).unwrap_or(fraction).trim_end_matches('0');
+    if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
 }
 
 fn split_word(text: &[u8]) -> (&[u8], &[u8]) {

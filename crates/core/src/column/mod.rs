@@ -5,14 +5,15 @@
 //! left for each row is one match and one reader.
 //!
 //! What Debezium publishes is published, byte for byte, also where it is odd: overflows, dates of arrays in the Julian calendar,
-//! null for what its converters cannot convert (`NaN` as a decimal, a multidimensional array of integers), for it only warns of those.
+//! null for what its converters cannot convert (`NaN` as a decimal, a multidimensional array of integers, every `name`), for it only
+//! warns of those; no elements of `int2vector`.
 //! Where it cannot publish, the rule is to publish what leaves no doubt and to refuse the rest:
 //!
 //! | type or value | Debezium | here |
 //! |---|---|---|
 //! | composite types, ranges of one's own, multiranges, `tsquery`, `pg_lsn`, `box`, domains in arrays, … | leaves the column out | the text that PostgreSQL writes, a string without a name; with `include.unknown.datatypes` the bytes that Debezium makes of it |
 //! | arrays of `money`, `name`, `interval`, `varbit`, `xml`, `point` | leaves the column out, in either case | the text that PostgreSQL writes |
-//! | `name` | publishes null for every value | the text |
+//! | `name` that is NOT NULL | dies (it publishes null for every `name`, and so do we where there is a null) | the text |
 //! | a domain over an enum | does not start | as the enum |
 //! | a multidimensional array of texts | the names of Java objects | the literals of the inner arrays |
 //! | `timetz` with seconds in its offset, an `interval` of more hours than 32 bits hold | dies | by the rule of the others |
@@ -89,6 +90,10 @@ impl ColumnType {
             default::value(expression, &reader, column.type_id, description.type_of(column.type_id))
         });
         let is_optional = schema.is_optional || !is_required;
+        let reader = match reader {
+            Reader::DroppedText if !is_optional => Reader::Text,
+            reader => reader,
+        };
         Self { schema: Arc::new(Schema { is_optional, default, ..schema }), reader }
     }
 

@@ -46,6 +46,10 @@ pub(super) enum Reader {
     Array(Box<ArrayReader>),
     /// Whatever it is, Debezium publishes null.
     Nothing,
+    /// A text for which Debezium publishes null; where there is no null it is published after all.
+    DroppedText,
+    /// Whatever it is, Debezium publishes an array of nothing.
+    NoElements,
 }
 
 /// How an array is read.
@@ -86,7 +90,8 @@ impl Reader {
             Self::FloatVector => vector::floats(text),
             Self::SparseVector => vector::sparse(text),
             Self::Array(array) => array.read(text),
-            Self::Nothing => Ok(Value::Null),
+            Self::Nothing | Self::DroppedText => Ok(Value::Null),
+            Self::NoElements => Ok(Value::Array(Vec::new())),
         }
     }
 

@@ -51,9 +51,18 @@ impl Resolver<'_> {
             (Some(BuiltInArray::Of(element)), _) => self.array(type_id, element, modifier),
             (Some(BuiltInArray::OfBits), _) => Some((bits::schema(modifier), Reader::Nothing)),
             (Some(BuiltInArray::Unpublished), _) => None,
-            (None, Some(TypeKind::Array { element })) if !is_vector(type_id) => self.array(type_id, *element, modifier),
+            (Some(BuiltInArray::Vector(item)), _) => {
+                Some((Schema::of(SchemaType::Array(Schema::of(item).into())), Reader::NoElements))
+            }
+            (None, Some(TypeKind::Array { element })) => self.array(type_id, *element, modifier),
+            (None, _) if type_id == oid::NAME => Some((Schema::of(SchemaType::String), self.name())),
             (None, _) => self.scalar(type_id, modifier).or_else(|| self.unknown(type_id)),
         }
+    }
+
+    /// Debezium has a schema for `name`, and drops its values like those of a type that it does not know.
+    const fn name(self) -> Reader {
+        if self.options.include_unknown_datatypes { Reader::Text } else { Reader::DroppedText }
     }
 
     fn array(self, type_id: u32, element: u32, modifier: i32) -> Option<(Schema, Reader)> {
@@ -170,12 +179,11 @@ impl Resolver<'_> {
     }
 }
 
-/// The schema of a built-in type whose text is its value. (Debezium has a schema for `name` too, but publishes null for every
-/// value; the text leaves no doubt.)
+/// The schema of a built-in type whose text is its value.
 fn text_type(type_id: u32) -> Option<Schema> {
     let text = Schema::of(SchemaType::String);
     Some(match type_id {
-        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::CHAR | oid::NAME => text,
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::CHAR => text,
         oid::INET | oid::CIDR | oid::MACADDR | oid::MACADDR8 => text,
         oid::INT4RANGE | oid::INT8RANGE | oid::NUMRANGE | oid::TSRANGE | oid::TSTZRANGE | oid::DATERANGE => text,
         oid::UUID => text.named(logical::UUID, 1),
@@ -186,17 +194,14 @@ fn text_type(type_id: u32) -> Option<Schema> {
     })
 }
 
-/// `int2vector` and `oidvector`, which count as arrays in the catalogue and are not written as such.
-const fn is_vector(type_id: u32) -> bool {
-    matches!(type_id, 22 | 30)
-}
-
 /// What Debezium makes of an array that it knows by its OID.
 enum BuiltInArray {
     /// An array of the type with this OID; its elements may be null.
     Of(u32),
     /// It has a schema (not of an array) and no converter.
     OfBits,
+    /// `int2vector` and `oidvector`, which count as arrays and are not written as such: no element of theirs is found.
+    Vector(SchemaType),
     /// It has no schema.
     Unpublished,
 }
@@ -205,6 +210,8 @@ enum BuiltInArray {
 const fn built_in_array(type_id: u32) -> Option<BuiltInArray> {
     Some(BuiltInArray::Of(match type_id {
         1561 => return Some(BuiltInArray::OfBits),
+        22 => return Some(BuiltInArray::Vector(SchemaType::Int16)),
+        30 => return Some(BuiltInArray::Vector(SchemaType::Int64)),
         143 | 791 | 1003 | 1017 | 1187 | 1563 | 2201 => return Some(BuiltInArray::Unpublished),
         199 => oid::JSON,
         651 => oid::CIDR,

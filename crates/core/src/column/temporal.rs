@@ -230,7 +230,7 @@ pub(super) fn date_element(mode: TimePrecision, text: &[u8]) -> Result<Value, Va
     let days = match civil_date(text)? {
         Civil::Infinity => gregorian_days(292_278_994, 8, 16),
         Civil::NegativeInfinity => gregorian_days(292_269_055, 12, 2),
-        Civil::At(local) => hybrid_fields(hybrid_days(&local)),
+        Civil::At(local) => hybrid_fields(hybrid_days(&local))?,
     };
     Ok(date_value(mode, days))
 }
@@ -264,13 +264,17 @@ pub(super) fn timestamptz_element(digits: i32, text: &Bytes) -> Result<Value, Va
         }
         Civil::At(local) => {
             let moment = Moment::of_seconds(hybrid_days(&local), &local);
-            Moment { days: hybrid_fields(moment.days), ..moment }.zoned(digits)
+            Moment { days: hybrid_fields(moment.days)?, ..moment }.zoned(digits)
         }
     })
 }
 
 const fn gregorian_days(year: i64, month: i64, day: i64) -> i64 {
-    LocalTime { year, month, day, second: 0, microsecond: 0, offset_from_utc: 0 }.unix_days()
+    midnight(year, month, day).unix_days()
+}
+
+const fn midnight(year: i64, month: i64, day: i64) -> LocalTime {
+    LocalTime { year, month, day, second: 0, microsecond: 0, offset_from_utc: 0 }
 }
 
 /// 1582-10-15, the first day of `java.util.GregorianCalendar` that is not Julian.
@@ -287,18 +291,22 @@ const fn hybrid_days(date: &LocalTime) -> i64 {
     365 * year + year.div_euclid(4) + (153 * month + 2) / 5 + date.day - 1 - MARCH_OF_JULIAN_YEAR_0_TO_1970
 }
 
-/// The day that a new date has which takes year, month and day from `GregorianCalendar`, and no era.
-fn hybrid_fields(days: i64) -> i64 {
+/// The day that a new date has which takes year, month and day from `GregorianCalendar`, and no era: so a leap day BC may be none.
+fn hybrid_fields(days: i64) -> Result<i64, ValueError> {
     const DAYS_IN_4_YEARS: i64 = 1461;
     if days >= FIRST_GREGORIAN_DAY {
-        return days;
+        return Ok(days);
     }
     let from_march = days + 719_470;
     let day_of_cycle = from_march.rem_euclid(DAYS_IN_4_YEARS);
     let year_of_cycle = (day_of_cycle - day_of_cycle / 1460) / 365;
     let (month, day) = month_and_day(day_of_cycle - year_of_cycle * 365);
     let year = from_march.div_euclid(DAYS_IN_4_YEARS) * 4 + year_of_cycle + i64::from(month <= 2);
-    gregorian_days(if year > 0 { year } else { 1 - year }, month, day)
+    let date = midnight(if year > 0 { year } else { 1 - year }, month, day);
+    let is_there = date.is_in_calendar();
+    is_there
+        .then(|| date.unix_days())
+        .ok_or(ValueError::Unrepresentable { expected: "a leap day before Christ in an array" })
 }
 
 /// Of a day that is counted from the first of March.
@@ -367,17 +375,18 @@ mod tests {
 
     #[test]
     fn the_calendar_of_arrays_is_julian_before_its_first_gregorian_day() {
-        let date = |year, month, day| LocalTime { year, month, day, second: 0, microsecond: 0, offset_from_utc: 0 };
         let cases = [
-            (date(1582, 10, 15), -141_427, -141_427),
-            (date(1582, 10, 4), -141_428, -141_438),
-            (date(1582, 10, 10), -141_422, -141_422),
-            (date(1500, 2, 28), -171_597, -171_606),
-            (date(1, 1, 1), -719_164, -719_162),
-            (date(-43, 3, 15), -735_162, -703_383),
+            (midnight(1582, 10, 15), -141_427, -141_427),
+            (midnight(1582, 10, 4), -141_428, -141_438),
+            (midnight(1582, 10, 10), -141_422, -141_422),
+            (midnight(1500, 2, 28), -171_597, -171_606),
+            (midnight(1, 1, 1), -719_164, -719_162),
+            (midnight(-43, 3, 15), -735_162, -703_383),
         ];
         for (date, days, fields) in cases {
-            assert_eq!((hybrid_days(&date), hybrid_fields(hybrid_days(&date))), (days, fields), "{date:?}");
+            let hybrid = hybrid_days(&date);
+            assert_eq!((hybrid, hybrid_fields(hybrid)), (days, Ok(fields)), "{date:?}");
         }
+        assert!(hybrid_fields(hybrid_days(&midnight(0, 2, 29))).is_err());
     }
 }

@@ -56,7 +56,8 @@ enum Form {
     HeaderText,
     /// With what stands before every value.
     Json(JsonOptions, Bytes),
-    Bytes,
+    /// With what writes a decimal, which Java holds as a number although its schema says bytes: its null is that of bytes all the same.
+    Bytes(Option<Box<Form>>),
     Single(Single),
 }
 
@@ -129,7 +130,8 @@ impl Class {
 }
 
 fn form(class: &Class, schema: Option<&Schema>) -> Result<Form, String> {
-    let is_bytes = schema.is_some_and(is_bytes);
+    let is_bytes = schema.is_some_and(|schema| matches!(schema.kind, SchemaType::Bytes));
+    let is_decimal = schema.is_some_and(|schema| schema.is_named(logical::DECIMAL));
     match class {
         Class::Text => Ok(Form::Text),
         Class::HeaderText => Ok(Form::HeaderText),
@@ -139,7 +141,10 @@ fn form(class: &Class, schema: Option<&Schema>) -> Result<Form, String> {
                 .map_err(|error| format!("has a schema that JsonConverter cannot write: {error}"))?;
             Ok(Form::Json(*options, Bytes::from(opening)))
         }
-        Class::Bytes | Class::BinaryData(_) if is_bytes => Ok(Form::Bytes),
+        Class::BinaryData(Some(delegate)) if is_bytes && is_decimal => {
+            form(delegate, schema).map(|delegate| Form::Bytes(Some(Box::new(delegate))))
+        }
+        Class::Bytes | Class::BinaryData(_) if is_bytes => Ok(Form::Bytes(None)),
         Class::BinaryData(Some(delegate)) => form(delegate, schema),
         Class::Bytes => Err(format!(
             "holds {}, and ByteArrayConverter takes bytes alone; choose StringConverter or JsonConverter, or BinaryDataConverter with \
@@ -158,11 +163,6 @@ fn form(class: &Class, schema: Option<&Schema>) -> Result<Form, String> {
             class.name()
         )),
     }
-}
-
-/// Whether Java holds the values as bytes; a decimal it holds as a number.
-fn is_bytes(schema: &Schema) -> bool {
-    matches!(schema.kind, SchemaType::Bytes) && !schema.is_named(logical::DECIMAL)
 }
 
 fn in_words(schema: Option<&Schema>) -> String {
@@ -227,7 +227,7 @@ impl Prepared {
     #[must_use]
     pub fn passes(&self, form: TextForm) -> bool {
         match (&self.form, form) {
-            (_, TextForm::Other) | (Form::Bytes | Form::Single(_), _) => false,
+            (_, TextForm::Other) | (Form::Bytes(_) | Form::Single(_), _) => false,
             (Form::Text | Form::HeaderText, TextForm::Verbatim | TextForm::Digits) => true,
             (Form::Json(options, _), TextForm::Digits) => !options.has_schemas,
             (Form::Json(..), TextForm::Verbatim) => false,
@@ -242,16 +242,24 @@ impl Prepared {
     /// # Errors
     /// The value cannot be written.
     pub fn convert(&self, value: &Value) -> Result<Option<Bytes>, ConvertError> {
-        let schema = self.schema.as_deref();
-        match (&self.form, value) {
-            (Form::Text, _) => Ok(text(schema, value)),
-            (Form::HeaderText, _) => Ok(header_text(schema, value)),
-            (Form::Json(options, opening), _) => json(*options, opening, schema, value),
-            (Form::Bytes, Value::Null) => Ok(None),
-            (Form::Bytes, Value::Bytes(bytes)) => Ok(Some(bytes.clone())),
-            (Form::Bytes, _) => Err(not_of_its_schema()),
-            (Form::Single(single), _) => single.bytes(value),
-        }
+        write(&self.form, self.schema.as_deref(), value)
+    }
+}
+
+fn write(form: &Form, schema: Option<&Schema>, value: &Value) -> Result<Option<Bytes>, ConvertError> {
+    match (form, value) {
+        (Form::Text, _) => Ok(text(schema, value)),
+        (Form::HeaderText, _) => Ok(header_text(schema, value)),
+        (Form::Json(options, opening), _) => json(*options, opening, schema, value),
+        (Form::Bytes(_), Value::Null) => Ok(None),
+        (Form::Bytes(_), Value::Bytes(bytes)) => Ok(Some(bytes.clone())),
+        (Form::Bytes(Some(delegate)), _) => write(delegate, schema, value),
+        (Form::Bytes(None), Value::Decimal(_)) => Err(ConvertError::new(
+            "it is a decimal, and the converter takes bytes alone; choose JsonConverter or StringConverter, or a \
+             delegate.converter.type for BinaryDataConverter",
+        )),
+        (Form::Bytes(None), _) => Err(not_of_its_schema()),
+        (Form::Single(single), _) => single.bytes(value),
     }
 }
 

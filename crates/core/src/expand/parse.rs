@@ -11,8 +11,7 @@ use crate::router::FieldNameAdjustment;
 
 /// How deep values may lie in each other.
 const MAX_DEPTH: usize = 1000;
-/// How many digits a number may have. (Jackson counts those of fractions by the way it came to them; here one that begins with `0.`
-/// may have any number.)
+/// How many digits a number may have, in all its parts; the zero in front of a point does not count.
 const MAX_DIGITS: usize = 1000;
 /// How many characters a name may have.
 const MAX_NAME: usize = 50_000;
@@ -245,7 +244,7 @@ impl<'a> Parser<'a> {
         let length = text.len() - self.rest.len();
         let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok()).ok_or(NotJson)?;
         let is_float = has_point || has_exponent;
-        if whole + more > MAX_DIGITS && !(is_float && begins_with_zero) {
+        if more + if begins_with_zero { 0 } else { whole } > MAX_DIGITS {
             return Err(NotJson);
         }
         Ok(match is_float {

@@ -258,6 +258,7 @@ fn limits_are_those_of_jackson() {
         (number(&format!("{}e+10", "1".repeat(998))), true),
         (number(&format!("{}e+10", "1".repeat(999))), false),
         (number(&format!("0.{}", "0".repeat(1000))), true),
+        (number(&format!("-0.{}", "1".repeat(1001))), false),
         (named("k", 50_000), true),
         (named("k", 50_001), false),
         (named("é", 50_000), true),

@@ -174,7 +174,7 @@ pub(crate) struct LocalTime {
 
 impl LocalTime {
     /// Whether the month has that day.
-    const fn is_in_calendar(&self) -> bool {
+    pub(crate) const fn is_in_calendar(&self) -> bool {
         let is_leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
         let last = match self.month {
             2 if is_leap => 29,
@@ -427,6 +427,55 @@ mod tests {
                 let beyond = format!("{year:04}-{month:02}-{:02} 00:00:00", days + 1);
                 assert!(parse_timestamp(beyond.as_bytes()).is_err(), "{beyond}");
             }
+        }
+    }
+
+    fn days(text: &str) -> Option<i64> {
+        match civil_date(text.as_bytes()) {
+            Ok(Civil::At(date)) => Some(date.unix_days()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_date_is_days_since_the_unix_epoch_in_years_of_up_to_seven_digits() {
+        let cases = [
+            ("1970-01-01", Some(0)),
+            ("0044-03-15 BC", Some(-735_160)),
+            ("5874897-12-31", Some(2_145_042_905)),
+            ("infinity", None),
+            ("2019-02-29", None),
+            ("2019-03-24 00:00:00", None),
+            ("2019-03-24+00", None),
+            ("12345678-01-01", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(days(text), expected, "{text}");
+        }
+        assert_eq!(civil_date(b"-infinity"), Ok(Civil::NegativeInfinity));
+    }
+
+    #[test]
+    fn a_time_goes_up_to_24_hours_and_may_have_an_offset() {
+        let malformed = |expected, offset| ValueError::Malformed { expected, offset };
+        let cases = [
+            ("00:00:00", Ok(0)),
+            ("04:05:06.789", Ok(14_706_789_000)),
+            ("24:00:00", Ok(86_400_000_000)),
+            ("24:00:00.000001", Err(malformed("a time without time zone", 15))),
+            ("04:05", Err(malformed("a time without time zone", 5))),
+            ("04:05:06+00", Err(malformed("a time without time zone", 8))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_time(text.as_bytes()), expected, "{text}");
+        }
+        let cases = [
+            ("04:05:06.5+09", Ok((14_706_500_000, 32_400))),
+            ("12:00:00-05:45:30", Ok((43_200_000_000, -20_730))),
+            ("12:00:00", Err(malformed("a time with time zone", 8))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_timetz(text.as_bytes()), expected, "{text}");
         }
     }
 }

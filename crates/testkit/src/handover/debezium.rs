@@ -56,10 +56,10 @@ impl Predecessor {
     }
 
     /// The configuration that `walpost import debezium` makes of its files, which it writes to its standard output.
-    pub(super) fn imported(&self, program: &Path, folder: &Path, more: &[String]) -> Result<String, Error> {
+    pub(super) fn imported(&self, program: &Path, more: &[&str]) -> Result<String, Error> {
         let mut import = Command::new(program);
         import.args(["import", "debezium"]).arg(self.connector()).arg(self.debezium.properties()).args(more);
-        let output = import.current_dir(folder).stdin(Stdio::null()).output();
+        let output = import.current_dir(self.folder.path()).stdin(Stdio::null()).output();
         let output = output.map_err(|source| Error::Io { doing: "run walpost import debezium", source })?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -146,37 +146,40 @@ fn message(content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::{shared_kafka, shared_postgres};
+
+    const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_connector_runs_and_one_of_an_unknown_class_is_refused_in_words() {
-        let postgres = crate::servers::Postgres::start().unwrap();
-        let kafka = crate::servers::Kafka::start().unwrap();
-        let mut debezium = Debezium::builder(kafka.bootstrap()).start().unwrap();
-        let port = postgres.endpoint().port().to_string();
+        let database = shared_postgres().fresh_database("connectors").unwrap();
+        let mut debezium = Debezium::builder(shared_kafka().bootstrap()).start().unwrap();
+        let (host, port) = (shared_postgres().host(), shared_postgres().port().to_string());
         let good = [
             ("connector.class", "io.debezium.connector.postgresql.PostgresConnector"),
-            ("database.hostname", "127.0.0.1"),
+            ("database.hostname", host),
             ("database.port", &port),
             ("database.user", "postgres"),
-            ("database.dbname", "postgres"),
-            ("topic.prefix", "t"),
+            ("database.password", "postgres"),
+            ("database.dbname", database.name()),
+            ("topic.prefix", "connectors"),
             ("plugin.name", "pgoutput"),
+            ("slot.name", database.name()),
+            ("publication.autocreate.mode", "no_tables"),
         ];
         let bad = good.map(|(key, value)| (key, if key == "connector.class" { "no.where" } else { value }));
-        let limit = Duration::from_secs(60);
         let connectors = debezium.connectors();
         let refused = connectors.put("bad", &bad).unwrap_err().to_string();
         assert!(refused.contains("no.where"), "{refused}");
         connectors.put("good", &good).unwrap();
-        assert_eq!(connectors.wait_for_task("good", limit).unwrap(), Task::Running);
-        debezium.stop(limit).unwrap();
-        assert!(debezium.identity().is_none());
-        debezium.start_again().unwrap();
-        assert!(connectors.task("good").is_err(), "a standalone Connect remembers no connector");
-        connectors.put("good", &good).unwrap();
+        assert_eq!(connectors.wait_for_task("good", LIMIT).unwrap(), Task::Running);
         let before = debezium.identity().unwrap();
         debezium.kill9().unwrap();
         assert!(!before.is_alive());
+        debezium.start_again().unwrap();
+        assert!(connectors.task("good").is_err(), "a standalone Connect remembers no connector");
+        debezium.stop(LIMIT).unwrap();
+        assert!(debezium.identity().is_none());
     }
 
     #[test]

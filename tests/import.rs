@@ -1,0 +1,236 @@
+//! What comes of a connector of Debezium: its configuration, and how far it got.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use walpost::debezium::page;
+use walpost_testkit::servers::shared_kafka;
+
+use crate::config::Folder;
+use crate::rig::{LIMIT, Rig, WALPOST};
+
+fn import(arguments: &[&str]) -> Output {
+    let mut command = Command::new(WALPOST);
+    command.args(["import", "debezium"]).args(arguments).env_remove("PGPASSWORD").stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_page_about_debezium_is_not_stale() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/debezium.md");
+    let committed = std::fs::read_to_string(page).unwrap();
+    let stale = committed.lines().zip(page::render().lines()).position(|(old, new)| old != new);
+    assert!(
+        committed == page::render(),
+        "docs/debezium.md is stale from line {:?} on; run: cargo run -- config debezium > docs/debezium.md",
+        stale.map(|line| line + 1)
+    );
+}
+
+const CONNECTOR: &str = r#"{"name":"orders","config":{"connector.class":"io.debezium.connector.postgresql.PostgresConnector",
+    "database.hostname":"127.0.0.1","database.port":"1","database.user":"u","database.dbname":"app","topic.prefix":"app",
+    "plugin.name":"pgoutput","table.include.list":"public.outbox","transforms":"outbox",
+    "transforms.outbox.type":"io.debezium.transforms.outbox.EventRouter","key.converter":"StringConverter",
+    "value.converter":"StringConverter","producer.override.bootstrap.servers":"127.0.0.1:1"}}"#;
+
+#[test]
+fn what_is_imported_is_a_good_configuration_and_no_file_is_overwritten() {
+    let folder = Folder::new();
+    let connector = folder.write("orders.json", CONNECTOR);
+    let printed = import(&[&connector]);
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    let config = folder.write("walpost.toml", text(&printed.stdout));
+    let checked = Command::new(WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
+    assert!(checked.status.success(), "{}\n{}", text(&checked.stderr), text(&printed.stdout));
+
+    let into = folder.path().join("made");
+    let into = into.to_str().unwrap();
+    let written = import(&[&connector, "-o", into]);
+    assert_eq!(text(&written.stdout).trim(), format!("{into}/orders.toml"));
+    assert_eq!(std::fs::read(format!("{into}/orders.toml")).unwrap(), printed.stdout);
+    let again = import(&[&connector, "-o", into]);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(text(&again.stderr).contains("orders.toml cannot be written"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn what_cannot_be_imported_is_told() {
+    let folder = Folder::new();
+    let mysql = folder.write("mysql.json", r#"{"connector.class":"io.debezium.connector.mysql.MySqlConnector"}"#);
+    let yaml = folder.write("connector.yaml", "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\n");
+    for (arguments, words) in [
+        (vec![mysql.as_str()], ["MySqlConnector", "nothing to import"]),
+        (vec![yaml.as_str()], ["YAML", "jq .spec.config"]),
+        (vec!["/none.json"], ["/none.json", "cannot be read"]),
+    ] {
+        let refused = import(&arguments);
+        assert_eq!(refused.status.code(), Some(3), "{arguments:?}");
+        for word in words {
+            assert!(text(&refused.stderr).contains(word), "{word}: {}", text(&refused.stderr));
+        }
+    }
+    assert_eq!(import(&["x.json", "--checkpoint", "--offsets", "y"]).status.code(), Some(2));
+}
+
+/// The connector whose slot the rig's relay has, and the file of its offsets.
+struct Handover {
+    rig: Rig,
+    folder: Folder,
+    connector: String,
+}
+
+/// An inserted row of the log: where it begins, and its id.
+struct Logged {
+    lsn: u64,
+    id: String,
+}
+
+impl Handover {
+    fn new(label: &str) -> Self {
+        let rig = Rig::ready(label, &["public.outbox"]);
+        let url = rig.database.url();
+        let authority = url.split_once("://").unwrap().1.split(['/', '?']).next().unwrap().to_owned();
+        let (user, address) = authority.rsplit_once('@').unwrap();
+        let (host, port) = address.rsplit_once(':').unwrap();
+        let user = user.split(':').next().unwrap();
+        let name = rig.database.name().to_owned();
+        let folder = Folder::new();
+        let json = format!(
+            r#"{{"name":"orders","config":{{"connector.class":"PostgresConnector","database.hostname":"{host}","database.port":"{port}",
+                "database.user":"{user}","database.dbname":"{name}","topic.prefix":"app","plugin.name":"pgoutput","slot.name":"{name}",
+                "publication.name":"{name}","table.include.list":"public.outbox","transforms":"outbox",
+                "transforms.outbox.type":"io.debezium.transforms.outbox.EventRouter","key.converter":"StringConverter",
+                "value.converter":"StringConverter","producer.override.bootstrap.servers":"{}"}}}}"#,
+            shared_kafka().bootstrap()
+        );
+        let connector = folder.write("orders.json", &json);
+        Self { rig, folder, connector }
+    }
+
+    fn number(&self, lsn: &str) -> u64 {
+        self.rig.value(&format!("SELECT '{lsn}'::pg_lsn - '0/0'::pg_lsn")).parse().unwrap()
+    }
+
+    /// What lies behind the slot's position, in the order in which it is sent.
+    fn logged(&self) -> Vec<Logged> {
+        let name = self.rig.database.name();
+        let ids = self.rig.sql("SELECT id FROM public.outbox ORDER BY seq");
+        let lsns = self.rig.sql(&format!(
+            "SELECT lsn - '0/0'::pg_lsn FROM pg_logical_slot_peek_binary_changes('{name}', NULL, NULL, 'proto_version', '1', \
+             'publication_names', '\"{name}\"') WHERE get_byte(data, 0) = ascii('I')"
+        ));
+        assert_eq!(ids.len(), lsns.len());
+        let logged = lsns.iter().zip(&ids);
+        logged.map(|(lsn, id)| Logged { lsn: lsn[0].parse().unwrap(), id: id[0].clone() }).collect()
+    }
+
+    /// Has the offset imported that a record at this row would have.
+    fn take_over(&self, lsn_proc: u64) -> Output {
+        let commit = self.number(&self.rig.slot("confirmed_flush_lsn"));
+        let value = format!(
+            r#"{{"lsn_proc":{lsn_proc},"messageType":"INSERT","lsn_commit":{commit},"lsn":{lsn_proc},"txId":7,"ts_usec":1}}"#
+        );
+        let path = self.folder.path().join("offsets.dat");
+        std::fs::write(&path, serialised(br#"["orders",{"server":"app"}]"#, value.as_bytes())).unwrap();
+        import(&[&self.connector, "--offsets", path.to_str().unwrap()])
+    }
+
+    /// Publishes what is owed by now, and tells the ids that arrived.
+    fn published(&self) -> Vec<String> {
+        let until = self.rig.value("SELECT pg_current_wal_flush_lsn()");
+        self.rig.call(&["run", "--until", &until]).assert_success();
+        let mut consumer = self.rig.consumer();
+        let arrived = consumer.read_to_end(LIMIT).unwrap();
+        arrived.iter().filter_map(|record| record.id().map(str::to_owned)).collect()
+    }
+}
+
+/// A `HashMap<byte[], byte[]>` of one pair as Java serialises it.
+fn serialised(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\xAC\xED\0\x05sr\0\x11java.util.HashMap\x05\x07\xDA\xC1\xC3\x16\x60\xD1\x03\0\x02F\0\nloadFactorI\0\tthreshold".to_vec();
+    bytes.extend(
+        b"xp\x3F\x40\0\0\0\0\0\x0Cw\x08\0\0\0\x10\0\0\0\x01ur\0\x02[B\xAC\xF3\x17\xF8\x06\x08\x54\xE0\x02\0\0xp",
+    );
+    bytes.extend(u32::try_from(key.len()).unwrap().to_be_bytes());
+    bytes.extend(key);
+    bytes.extend(b"uq\0\x7E\0\x02");
+    bytes.extend(u32::try_from(value.len()).unwrap().to_be_bytes());
+    bytes.extend(value);
+    bytes.push(b'x');
+    bytes
+}
+
+#[test]
+fn behind_an_offset_at_the_end_of_a_transaction_nothing_is_published_again_and_nothing_is_lost() {
+    let handover = Handover::new("handed_over");
+    handover.rig.insert("key", 0, 3);
+    handover.rig.insert("key", 3, 2);
+    let logged = handover.logged();
+    let taken = handover.take_over(logged[2].lsn);
+    assert!(taken.status.success() && text(&taken.stderr).contains("nothing is lost"), "{}", text(&taken.stderr));
+    let owed: Vec<_> = logged[3..].iter().map(|row| row.id.clone()).collect();
+    assert_eq!(handover.published(), owed);
+}
+
+#[test]
+fn behind_an_offset_within_a_transaction_its_rest_is_published_and_nothing_else_again() {
+    let handover = Handover::new("handed_within");
+    handover.rig.insert("key", 0, 5);
+    handover.rig.insert("key", 5, 1);
+    let logged = handover.logged();
+    let taken = handover.take_over(logged[1].lsn);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    assert!(
+        text(&taken.stderr).contains("first 2 rows are published and the last 3 are not"),
+        "{}",
+        text(&taken.stderr)
+    );
+    let owed: Vec<_> = logged[2..].iter().map(|row| row.id.clone()).collect();
+    assert_eq!(handover.published(), owed);
+    let mark =
+        handover.rig.value("SELECT settled_commit_lsn IS NULL AND settled_through IS NULL FROM walpost.checkpoint");
+    assert_eq!(mark, "t", "the transaction is behind us");
+}
+
+#[test]
+fn rows_of_a_copy_that_share_an_lsn_are_published_again_rather_than_lost() {
+    let handover = Handover::new("handed_copy");
+    let rows: String = (0..6)
+        .map(|seq| format!("00000000-0000-4000-8000-00000000000{seq}\torder\tkey\tChanged\t{{}}\t{seq}\n"))
+        .collect();
+    let columns = "id, aggregatetype, aggregateid, type, payload, seq";
+    handover.rig.sql(&format!("COPY public.outbox ({columns}) FROM STDIN;\n{rows}\\.\n"));
+    let logged = handover.logged();
+    assert_eq!(logged[0].lsn, logged[5].lsn, "they share it");
+    let taken = handover.take_over(logged[0].lsn);
+    assert!(taken.status.success() && text(&taken.stderr).contains("share the LSN"), "{}", text(&taken.stderr));
+    assert_eq!(handover.published().len(), 6);
+}
+
+#[test]
+fn a_slot_that_is_read_or_confirmed_beyond_the_offset_is_not_taken_over() {
+    let handover = Handover::new("handed_busy");
+    let rig = &handover.rig;
+    rig.insert("key", 0, 2);
+    let logged = handover.logged();
+    let relay = rig.start_streaming();
+    for taken in [import(&[&handover.connector, "--checkpoint"]), handover.take_over(logged[0].lsn)] {
+        assert_eq!(taken.status.code(), Some(22), "{}", text(&taken.stderr));
+        assert!(text(&taken.stderr).contains("still runs"), "{}", text(&taken.stderr));
+    }
+    relay.stop(LIMIT).unwrap().assert_success();
+    let before = rig.slot("confirmed_flush_lsn");
+    let path = handover.folder.path().join("old.dat");
+    std::fs::write(&path, serialised(br#"["orders",{"server":"app"}]"#, br#"{"lsn_commit":1,"lsn_proc":1}"#)).unwrap();
+    let taken = import(&[&handover.connector, "--offsets", path.to_str().unwrap()]);
+    assert_eq!(taken.status.code(), Some(24), "{}", text(&taken.stderr));
+    assert!(text(&taken.stderr).contains("--checkpoint"), "{}", text(&taken.stderr));
+    let taken = import(&[&handover.connector, "--checkpoint"]);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    assert_eq!(rig.value("SELECT position FROM walpost.checkpoint"), before);
+    assert_eq!(rig.slot("confirmed_flush_lsn"), before, "nothing was confirmed");
+}
