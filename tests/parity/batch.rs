@@ -13,8 +13,8 @@ use walpost_testkit::servers::{Database, shared_kafka, shared_postgres};
 use super::case::{Case, DeadLetter, PARTITIONS, stage_prefix};
 use super::compare::Window;
 use super::replay::{
-    BAD_ROW, MARKER_COLUMNS, MARKER_ROW, STEP, STREAMING, compare, pairs, pass_over, read_to_end, readings, script,
-    topics, windows,
+    BAD_ROW, MARKER_COLUMNS, MARKER_ROW, STEP, STREAMING, compare, pass_over, read_to_end, readings, script, topics,
+    windows, with_outboxes,
 };
 use super::{Outcome, Played};
 use crate::rig::WALPOST;
@@ -259,10 +259,12 @@ fn config(name: &str, database: &Database, members: &[Member<'_>]) -> Config {
         .kafka(shared_kafka().bootstrap())
         .set("source", "create", "true")
         .set("retry", "max_ms", "1000")
+        .set("stop", "timeout_ms", &STEP.as_millis().to_string())
         // A hundred topics are asked about at once, and a busy broker takes its time.
         .set("sink.kafka", "topic.metadata.propagation.max.ms", r#""60000""#)
         .outbox("public.parity_marker", &[("route.topic.replacement", &marker(name))]);
-    members.iter().filter(|member| member.is_configured).fold(config, |config, member| {
-        config.outbox(&member.case.table, &pairs(&member.case.router)).connect(&pairs(&member.case.connect()))
-    })
+    members
+        .iter()
+        .filter(|member| member.is_configured)
+        .fold(config, |config, member| with_outboxes(config, member.case))
 }

@@ -308,17 +308,24 @@ fn marker(case: &Case) -> String {
 fn config(database: &Database, case: &Case) -> Config {
     let prefix = &case.prefix;
     let topic = marker(case);
-    Config::new(&database.url(), prefix)
+    let config = Config::new(&database.url(), prefix)
         .kafka(shared_kafka().bootstrap())
         .set("source", "publication", &format!(r#"["{prefix}", "{prefix}_marker"]"#))
         .set("source", "create", "true")
         .set("retry", "max_ms", "1000")
-        .outbox(&format!("{prefix}.parity_marker"), &[("route.topic.replacement", &topic)])
-        .outbox(&case.table, &pairs(&case.router))
-        .connect(&pairs(&case.connect()))
+        .outbox(&format!("{prefix}.parity_marker"), &[("route.topic.replacement", &topic)]);
+    with_outboxes(config, case)
 }
 
-pub(super) fn pairs(options: &Options) -> Vec<(&str, &str)> {
+/// With the outboxes of a case.
+pub(super) fn with_outboxes(config: Config, case: &Case) -> Config {
+    let (router, connect) = (case.router.clone(), case.connect());
+    case.outboxes()
+        .into_iter()
+        .fold(config, |config, table| config.outbox(table, &pairs(&router)).connect(&pairs(&connect)))
+}
+
+fn pairs(options: &Options) -> Vec<(&str, &str)> {
     options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
