@@ -52,16 +52,14 @@ pub fn of_outbox(outbox: &Outbox, table: &Table, publications: &[Publication]) -
     binding.faults().map(|fault| Finding::error(subject.clone(), fault.reason.clone(), remedy)).collect()
 }
 
-/// Whether a column comes with the rows of its table. From PostgreSQL 15 on a publication tells its columns; before, and where none has
-/// the table, those come that are not generated.
+/// Whether a column comes with the rows of its table: it is not generated, and on the list of columns if a publication has one. (From
+/// PostgreSQL 15 on each tells one, 15 with the generated columns in it.)
 fn is_published(column: &str, outbox: &Outbox, table: &Table, publications: &[Publication]) -> bool {
     let inserts = publications.iter().filter(|publication| publication.inserts);
     let members = inserts.flat_map(|publication| &publication.tables).filter(|member| member.name == outbox.table);
     let mut lists = members.filter_map(|member| member.columns.as_ref()).peekable();
-    if lists.peek().is_some() {
-        return lists.any(|list| list.iter().any(|listed| listed == column));
-    }
-    table.columns.iter().any(|found| found.name == column && !found.is_generated)
+    let is_listed = lists.peek().is_none() || lists.any(|list| list.iter().any(|listed| listed == column));
+    is_listed && table.columns.iter().any(|found| found.name == column && !found.is_generated)
 }
 
 /// A column as a catalog binds it: of a domain, with the type that it is over.

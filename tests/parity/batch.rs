@@ -5,6 +5,7 @@
 //! case's difference, unless it is what the case expects, and the relay goes on: behind the row, or without the case's outbox.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
@@ -18,6 +19,9 @@ use super::replay::{
 };
 use super::{Outcome, Played};
 use crate::rig::WALPOST;
+
+/// Between two looks at a relay's log.
+const GLANCE: Duration = Duration::from_secs(2);
 
 /// The exit code for a configuration that cannot be honoured.
 const BAD_CONFIGURATION: i32 = 3;
@@ -66,17 +70,33 @@ impl Hall {
 
     fn try_to_play(&mut self, cases: &[Case]) -> Outcome<Vec<Played>> {
         let name = stage_prefix(self.number) + "all";
-        self.make_topics(cases.iter().flat_map(topics).chain([marker(&name).as_str()]))?;
+        self.make_topics(cases.iter().flat_map(topics).chain([marker(&name)]))?;
         let older = read_to_end(&mut self.consumer)?.len();
         let mut batch = Batch::prepare(name, cases)?;
-        batch.run(&mut self.consumer, older)?;
+        batch.run(self, older)?;
         let received = read_to_end(&mut self.consumer)?.get(older..).unwrap_or_default();
         Ok(batch.members.into_iter().map(|member| member.judge(received)).collect())
     }
 
+    /// Reads until the condition holds. Meanwhile the topics are made that the relay asks for: what comes there is not expected, and
+    /// the other cases are not to wait behind it.
+    fn read_until(&mut self, relay: &Relay, holds: impl Fn(&[Received]) -> bool) -> Outcome {
+        let since = Instant::now();
+        while self.consumer.read_until("the relay", GLANCE, &holds).is_err() {
+            let log = relay.log();
+            if since.elapsed() >= STEP {
+                return Err(format!("the relay was waited for in vain; its log:\n{log}").into());
+            }
+            let asked_for = log.split("--create --topic ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+            let prefix = stage_prefix(self.number);
+            self.make_topics(asked_for.filter(|topic| topic.starts_with(&prefix)).map(str::to_owned))?;
+        }
+        Ok(())
+    }
+
     /// Makes those that are not there yet.
-    fn make_topics<'b>(&mut self, wanted: impl Iterator<Item = &'b str>) -> Outcome {
-        let wanted: BTreeSet<String> = wanted.map(str::to_owned).collect();
+    fn make_topics(&mut self, wanted: impl Iterator<Item = String>) -> Outcome {
+        let wanted: BTreeSet<String> = wanted.collect();
         let new: Vec<(&str, i32)> = wanted.difference(&self.topics).map(|topic| (topic.as_str(), PARTITIONS)).collect();
         if !new.is_empty() {
             shared_kafka().create_topics(&new)?;
@@ -166,15 +186,13 @@ impl<'a> Batch<'a> {
     }
 
     /// Until the marker has arrived behind the older records and the relay has stopped in order.
-    fn run(&mut self, consumer: &mut Consumer, older: usize) -> Outcome {
+    fn run(&mut self, hall: &mut Hall, older: usize) -> Outcome {
         let mut relay = self.start()?;
         self.write()?;
         let topic = marker(&self.name);
         let count = |records: &[Received]| records.iter().skip(older).filter(|record| record.topic == topic).count();
         loop {
-            consumer
-                .read_until("the marker", STEP, |records| count(records) > 0 || !relay.is_running())
-                .map_err(|error| format!("{error}\nthe relay's log:\n{}", relay.log()))?;
+            hall.read_until(&relay, |records| count(records) > 0 || !relay.is_running())?;
             if relay.is_running() {
                 break;
             }
@@ -182,8 +200,10 @@ impl<'a> Batch<'a> {
             self.go_on(&ended)?;
             relay = self.start()?;
         }
-        let ended = relay.stop(STEP)?;
-        match (ended.code(), count(read_to_end(consumer)?)) {
+        relay.sigterm()?;
+        hall.read_until(&relay, |_| !relay.is_running())?;
+        let ended = relay.wait(STEP)?;
+        match (ended.code(), count(read_to_end(&mut hall.consumer)?)) {
             (Some(0), 1) => Ok(()),
             (Some(0), count) => Err(format!("the marker arrived {count} times").into()),
             _ => Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into()),
@@ -259,9 +279,8 @@ fn config(name: &str, database: &Database, members: &[Member<'_>]) -> Config {
         .kafka(shared_kafka().bootstrap())
         .set("source", "create", "true")
         .set("retry", "max_ms", "1000")
+        // The marker may arrive before what goes to other partitions.
         .set("stop", "timeout_ms", &STEP.as_millis().to_string())
-        // A hundred topics are asked about at once, and a busy broker takes its time.
-        .set("sink.kafka", "topic.metadata.propagation.max.ms", r#""60000""#)
         .outbox("public.parity_marker", &[("route.topic.replacement", &marker(name))]);
     members
         .iter()

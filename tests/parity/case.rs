@@ -25,15 +25,16 @@ pub(super) const PARTITIONS: i32 = 3;
 /// How many cases share a relay, at most.
 pub(super) const SEATS: usize = 100;
 
-/// What stands for `{p}` in the case that has this seat in a batch, and in no other case of its stage at that time. A plain
-/// identifier, which needs no quotes in SQL or JSON, and none that begins another, also of another run.
+/// What stands for `{p}` in the case that has this seat in a batch, and in no other case of its stage at that time. Letters
+/// and digits, which need no quotes in SQL or JSON and are changed by no adjustment of names, and none that begins another, also of another
+/// run.
 pub(super) fn seat_prefix(stage: usize, seat: usize) -> String {
     format!("{}{seat:03}", stage_prefix(stage))
 }
 
 /// What the prefixes of all seats of a stage begin with.
 pub(super) fn stage_prefix(stage: usize) -> String {
-    format!("parity_{}_{stage:02}_", std::process::id())
+    format!("parity{}s{stage}c", std::process::id())
 }
 
 /// The connector's option that names the outboxes.
@@ -155,7 +156,7 @@ impl Case {
     /// All cases of the folder, in the order of its files; each with a prefix of its own.
     pub(super) fn read_all() -> Outcome<Vec<Self>> {
         let lines = lines()?;
-        let prefix = |index: usize| format!("parity_{}_{index:05}", std::process::id());
+        let prefix = |index: usize| format!("parity{}c{index:05}", std::process::id());
         let cases = lines.iter().enumerate().map(|(index, line)| Self::parse(line, prefix(index)));
         let mut cases = cases.collect::<Outcome<Vec<_>>>()?;
         give_back(&mut cases);
@@ -213,6 +214,10 @@ impl Case {
         self.publication.replace(' ', "") == "publish='insert'"
             && self.publication_for.is_none()
             && self.partitions.is_none()
+            // A table that goes while the relay is away would keep the others from going on.
+            && !self.dml.iter().any(|statement| statement.starts_with("alter table"))
+            // The broker may refuse the time, and what is in flight beside it comes again.
+            && !self.router.contains_key("table.field.event.timestamp")
             && self.ours_expected.as_ref().is_none_or(|ours| ours.stops.is_none())
             && self.expected().iter().chain(&self.debezium_records).all(is_own)
     }

@@ -52,7 +52,9 @@ impl Stage {
     fn try_to_play(&self, case: &Case) -> Outcome {
         // Topics outside of the prefix are shared with other cases, so those wait for each other.
         static FOREIGN_TOPICS: Mutex<()> = Mutex::new(());
-        let foreign: Vec<&str> = topics(case).into_iter().filter(|topic| !topic.starts_with(&case.prefix)).collect();
+        let topics = topics(case);
+        let foreign: Vec<&str> =
+            topics.iter().map(String::as_str).filter(|topic| !topic.starts_with(&case.prefix)).collect();
         let turn = || FOREIGN_TOPICS.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = (!foreign.is_empty()).then(turn);
         let outcome = Play::prepare(&self.database, case, &foreign).and_then(|mut play| play.run());
@@ -86,8 +88,10 @@ pub(super) fn read_to_end(consumer: &mut Consumer) -> Outcome<&[Received]> {
     Ok(consumer.records())
 }
 
-pub(super) fn topics(case: &Case) -> BTreeSet<&str> {
-    case.expected().iter().map(|record| record.topic.as_str()).collect()
+/// The topics that a case may write into: that of most rows too, also where none is expected.
+pub(super) fn topics(case: &Case) -> BTreeSet<String> {
+    let expected = case.expected().iter().map(|record| record.topic.clone());
+    expected.chain([format!("{}.order", case.prefix)]).collect()
 }
 
 /// A case under way.
@@ -108,10 +112,11 @@ impl<'a> Play<'a> {
             // It may be there from before.
             let _ = kafka.create_topic(topic, case.partitions(topic));
         }
-        let (mut own, marker) = (topics(case), marker(case));
-        own.retain(|topic| !foreign.contains(topic));
-        own.insert(&marker);
-        kafka.create_topics(&own.iter().map(|topic| (*topic, case.partitions(topic))).collect::<Vec<_>>())?;
+        let mut own = topics(case);
+        own.retain(|topic| !foreign.contains(&topic.as_str()));
+        own.insert(marker(case));
+        let own = own.iter().map(|topic| (topic.as_str(), case.partitions(topic)));
+        kafka.create_topics(&own.collect::<Vec<_>>())?;
         let prefix = &case.prefix;
         let (ddl, published, options) = (case.ddl.join("\n;\n"), case.published(), &case.publication);
         database.psql(&format!(

@@ -33,13 +33,26 @@ fn append(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value) {
         },
         Value::Float32(value) => java::float_text(out, *value),
         Value::Float64(value) => java::double_text(out, *value),
-        Value::String(text) | Value::Json(text) => out.extend_from_slice(text),
+        Value::String(text) => string(out, text),
+        Value::Json(text) => out.extend_from_slice(text),
         Value::Bytes(bytes) => write::base64(out, bytes),
         Value::Decimal(decimal) => java::decimal_text(out, decimal),
         Value::Array(items) => list(out, schema, items),
         Value::Map(entries) => map(out, schema, entries),
         Value::Struct(values) => structure(out, schema, values),
     }
+}
+
+/// Java's encoder writes a question mark for a surrogate without its other half.
+fn string(out: &mut Vec<u8>, text: &[u8]) {
+    let mut rest = text;
+    while let Some(found) = rest.windows(2).position(|pair| matches!(pair, [0xED, 0xA0..=0xBF])) {
+        let (before, surrogate) = rest.split_at(found);
+        out.extend_from_slice(before);
+        out.push(b'?');
+        rest = surrogate.get(3..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
 }
 
 fn list(out: &mut Vec<u8>, schema: Option<&Schema>, items: &[Value]) {

@@ -61,10 +61,12 @@ impl Connector {
     }
 
     /// The name of the schema of an enveloped value: the table's own (`<prefix>.<schema>.<table>.Value`), with the value that
-    /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own is what is adjusted.
+    /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own is what is adjusted, and it is that of the
+    /// topic that the table would have without the router, in which `_` stands for what no topic can be called.
     pub(super) fn envelope_name(&self, schema: &str, table: &str, route: &str) -> String {
         let prefix = self.options.topic_prefix.as_deref().unwrap_or_default();
-        let own = adjusted(&format!("{prefix}.{schema}.{table}.Value"), self.options.schema_name_adjustment_mode);
+        let topic = topic_name(&format!("{prefix}.{schema}.{table}"));
+        let own = adjusted(&format!("{topic}.Value"), self.options.schema_name_adjustment_mode);
         match own.rsplit_once('.') {
             Some((before, last)) => format!("{before}.{route}.{last}"),
             None => format!("{route}.{own}"),
@@ -94,6 +96,13 @@ fn context_headers(options: &Options, converter: &Converter, run_id: &str) -> Re
         Ok(Header { name: format!("__debezium.context.{name}").into(), value })
     };
     parts.into_iter().map(header).collect()
+}
+
+/// A name made fit for a topic, by UTF-16 units (`AbstractTopicNamingStrategy.sanitizedTopicName`).
+fn topic_name(name: &str) -> String {
+    let is_valid = |unit: &u8| unit.is_ascii_alphanumeric() || matches!(unit, b'.' | b'_' | b'-');
+    let units = name.encode_utf16().map(|unit| u8::try_from(unit).ok().filter(is_valid).unwrap_or(b'_'));
+    units.map(char::from).collect()
 }
 
 /// A name made fit for Avro, by UTF-16 units as Java counts them (`SchemaNameAdjuster.validFullname`).
@@ -158,6 +167,7 @@ mod tests {
         let connector = Connector::new(options, "").unwrap();
         assert_eq!(connector.envelope_name("ob", "d", "Order"), "dbz.ob.d.Order.Value");
         assert_eq!(connector.envelope_name("ob", "d.e", "a.b"), "dbz.ob.d.e.a.b.Value");
+        assert_eq!(connector.envelope_name("Ob Jé", "d-e😀", "é b"), "dbz.Ob_J_.d-e__.é b.Value");
     }
 
     #[test]
