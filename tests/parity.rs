@@ -9,7 +9,7 @@ mod compare;
 mod not_yet;
 mod replay;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use batch::Hall;
-use case::{Case, SEATS, seat_prefix};
+use case::Case;
 use not_yet::NOT_YET;
 use replay::Stage;
 
@@ -25,7 +25,11 @@ use replay::Stage;
 const VARIABLE: &str = "WALPOST_CASE";
 
 /// How many relays run at once, each beside a database of its own.
-const STAGES: usize = 3;
+const STAGES: usize = 5;
+
+/// How many cases share a relay, at most; and how many of those that stop it.
+const SEATS: usize = 100;
+const STOPPING_SEATS: usize = 15;
 
 /// What a step comes to; its error is a sentence for whoever reads the failed test.
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -63,14 +67,14 @@ fn every_recorded_case_is_published_as_debezium_published_it() {
 fn play(cases: &[Case]) -> Vec<Played> {
     let (sociable, alone): (Vec<&Case>, Vec<&Case>) =
         cases.iter().partition(|case| cases.len() > 1 && case.is_sociable());
-    let batches: Vec<&[&Case]> = sociable.chunks(SEATS).collect();
+    let batches = batches(&sociable);
     let (next, played) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let done = |more: Vec<Played>| played.lock().unwrap().extend(more);
     thread::scope(|scope| {
         for number in 0..STAGES.min(cases.len()) {
             let (next, alone, batches) = (&next, &alone, &batches);
             scope.spawn(move || {
-                play_batches(number, batches.iter().skip(number).step_by(STAGES), done);
+                play_batches(number, batches.iter().skip(number).step_by(STAGES).map(Vec::as_slice), done);
                 let stage = Stage::open().unwrap();
                 while let Some(case) = alone.get(next.fetch_add(1, Ordering::Relaxed)) {
                     done(vec![stage.play(case)]);
@@ -83,11 +87,22 @@ fn play(cases: &[Case]) -> Vec<Played> {
     played
 }
 
+/// Who shares a relay: cases of one kind of publication; and those that stop it by themselves, for each stop is a start more, which takes
+/// the longer the more outboxes there are.
+fn batches<'a>(cases: &[&'a Case]) -> Vec<Vec<&'a Case>> {
+    let mut kinds = BTreeMap::<(bool, &str), Vec<&Case>>::new();
+    for case in cases {
+        kinds.entry((case.has_bad_rows(), &case.publication)).or_default().push(case);
+    }
+    let batches = kinds.iter().flat_map(|(kind, cases)| cases.chunks(if kind.0 { STOPPING_SEATS } else { SEATS }));
+    batches.map(<[&Case]>::to_vec).collect()
+}
+
 /// Plays batches on one stage.
-fn play_batches<'a>(stage: usize, batches: impl Iterator<Item = &'a &'a [&'a Case]>, done: impl Fn(Vec<Played>)) {
+fn play_batches<'a>(stage: usize, batches: impl Iterator<Item = &'a [&'a Case]>, done: impl Fn(Vec<Played>)) {
     let mut hall = Hall::open(stage).unwrap();
     for batch in batches {
-        let seated = batch.iter().enumerate().map(|(seat, case)| case.seated(seat_prefix(stage, seat)));
+        let seated = batch.iter().enumerate().map(|(seat, case)| case.seated(stage, seat));
         done(hall.play(&seated.collect::<Outcome<Vec<_>>>().unwrap()));
     }
 }

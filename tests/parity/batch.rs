@@ -4,7 +4,7 @@
 //! options, and is compared in full. A relay that stops or refuses to start because of a case says so with the name of its table: that is the
 //! case's difference, unless it is what the case expects, and the relay goes on: behind the row, or without the case's outbox.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use walpost_testkit::consumer::{Consumer, Received};
@@ -60,18 +60,26 @@ impl Hall {
         Ok(Self { number, topics: BTreeSet::new(), consumer })
     }
 
-    /// Plays cases, of which each has a seat.
+    /// Plays cases of one kind of publication, each in its seat.
     pub(super) fn play(&mut self, cases: &[Case]) -> Vec<Played> {
         match self.try_to_play(cases) {
             Ok(played) => played,
-            Err(error) => Played::differing(cases, &format!("its batch cannot be played: {error}")),
+            Err(error) => {
+                // What it has left is none of the next one's.
+                let _ = read_to_end(&mut self.consumer);
+                Played::differing(cases, &format!("its batch cannot be played: {error}"))
+            }
         }
     }
 
     fn try_to_play(&mut self, cases: &[Case]) -> Outcome<Vec<Played>> {
         let name = stage_prefix(self.number) + "all";
-        self.make_topics(cases.iter().flat_map(topics).chain([marker(&name)]))?;
-        let older = read_to_end(&mut self.consumer)?.len();
+        let of = |case: &Case| {
+            let counted = topics(case).into_iter().map(|topic| (case.partitions(&topic), topic));
+            counted.map(|(partitions, topic)| (topic, partitions)).collect::<Vec<_>>()
+        };
+        self.make_topics(cases.iter().flat_map(of).chain([(marker(&name), 1)]))?;
+        let older = self.consumer.records().len();
         let mut batch = Batch::prepare(name, cases)?;
         batch.run(self, older)?;
         let received = read_to_end(&mut self.consumer)?.get(older..).unwrap_or_default();
@@ -89,20 +97,22 @@ impl Hall {
             }
             let asked_for = log.split("--create --topic ").skip(1).filter_map(|rest| rest.split_whitespace().next());
             let prefix = stage_prefix(self.number);
-            self.make_topics(asked_for.filter(|topic| topic.starts_with(&prefix)).map(str::to_owned))?;
+            self.make_topics(
+                asked_for.filter(|topic| topic.starts_with(&prefix)).map(|topic| (topic.to_owned(), PARTITIONS)),
+            )?;
         }
         Ok(())
     }
 
-    /// Makes those that are not there yet.
-    fn make_topics(&mut self, wanted: impl Iterator<Item = String>) -> Outcome {
-        let wanted: BTreeSet<String> = wanted.collect();
-        let new: Vec<(&str, i32)> = wanted.difference(&self.topics).map(|topic| (topic.as_str(), PARTITIONS)).collect();
+    /// Makes those that are not there yet, each with so many partitions.
+    fn make_topics(&mut self, wanted: impl Iterator<Item = (String, i32)>) -> Outcome {
+        let wanted: BTreeMap<String, i32> = wanted.filter(|(topic, _)| !self.topics.contains(topic)).collect();
+        let new: Vec<(&str, i32)> = wanted.iter().map(|(topic, partitions)| (topic.as_str(), *partitions)).collect();
         if !new.is_empty() {
             shared_kafka().create_topics(&new)?;
             self.consumer.wait_for(&new.iter().map(|&(topic, _)| topic).collect::<Vec<_>>(), STEP)?;
         }
-        self.topics.extend(wanted);
+        self.topics.extend(wanted.into_keys());
         Ok(())
     }
 }
@@ -170,13 +180,14 @@ impl<'a> Member<'a> {
 impl<'a> Batch<'a> {
     fn prepare(name: String, cases: &'a [Case]) -> Outcome<Self> {
         let database = shared_postgres().fresh_database("parity")?;
+        let options = cases.first().map_or("", |case| &case.publication);
         let tables = cases.iter().map(|case| {
             let (prefix, ddl) = (&case.prefix, case.ddl.join("\n;\n"));
             format!("DISCARD ALL;\nCREATE SCHEMA {prefix};\nSET search_path = {prefix}, public;\n{ddl}\n;\n")
         });
         database.psql(&format!(
             "{}DISCARD ALL;\nCREATE TABLE parity_marker {MARKER_COLUMNS};\n\
-             CREATE PUBLICATION {name} FOR TABLE parity_marker, {} WITH (publish = 'insert')",
+             CREATE PUBLICATION {name} FOR TABLE parity_marker, {} WITH ({options})",
             tables.collect::<String>(),
             cases.iter().map(|case| case.table.as_str()).collect::<Vec<_>>().join(", ")
         ))?;

@@ -22,19 +22,16 @@ const SHARED: (&str, &str, &str) = ("plain", "route-regex-nomatch", "route-regex
 /// Partitions of a topic where the case says nothing.
 pub(super) const PARTITIONS: i32 = 3;
 
-/// How many cases share a relay, at most.
-pub(super) const SEATS: usize = 100;
-
 /// What stands for `{p}` in the case that has this seat in a batch, and in no other case of its stage at that time. Letters
 /// and digits, which need no quotes in SQL or JSON and are changed by no adjustment of names, and none that begins another, also of another
 /// run.
-pub(super) fn seat_prefix(stage: usize, seat: usize) -> String {
-    format!("{}{seat:03}", stage_prefix(stage))
+fn seat_prefix(stage: usize, seat: usize, partitions: i32) -> String {
+    format!("{}p{partitions}c{seat:03}", stage_prefix(stage))
 }
 
 /// What the prefixes of all seats of a stage begin with.
 pub(super) fn stage_prefix(stage: usize) -> String {
-    format!("parity{}s{stage}c", std::process::id())
+    format!("parity{}s{stage}", std::process::id())
 }
 
 /// The connector's option that names the outboxes.
@@ -163,11 +160,6 @@ impl Case {
         Ok(cases)
     }
 
-    /// The same case with another prefix.
-    pub(super) fn seated(&self, prefix: String) -> Outcome<Self> {
-        Self::parse(&self.line, prefix)
-    }
-
     /// Whether one of its statements names the id of a record.
     fn writes(&self, record: &Expected) -> bool {
         let record = record.as_received();
@@ -208,18 +200,32 @@ impl Case {
         }
     }
 
-    /// Whether it can share a relay with others. What it cannot share: the publication, and topics that are not as all are.
+    /// Whether it can share a relay with others. What it cannot share: a publication of more than its table, and topics that have no
+    /// prefix. What others cannot share: a relay that stops for good or, as it is started again, misses a table.
     pub(super) fn is_sociable(&self) -> bool {
         let is_own = |record: &Expected| record.topic.starts_with(&self.prefix);
-        self.publication.replace(' ', "") == "publish='insert'"
-            && self.publication_for.is_none()
-            && self.partitions.is_none()
-            // A table that goes while the relay is away would keep the others from going on.
+        self.publication_for.is_none()
             && !self.dml.iter().any(|statement| statement.starts_with("alter table"))
-            // The broker may refuse the time, and what is in flight beside it comes again.
-            && !self.router.contains_key("table.field.event.timestamp")
-            && self.ours_expected.as_ref().is_none_or(|ours| ours.stops.is_none())
+            && !(self.has_bad_rows() && self.asks_the_broker())
+            && self.router.get("table.op.invalid.behavior").is_none_or(|to| !to.eq_ignore_ascii_case("fatal"))
             && self.expected().iter().chain(&self.debezium_records).all(is_own)
+    }
+
+    /// Whether the relay stops at one of its rows, and has to be started again.
+    pub(super) fn has_bad_rows(&self) -> bool {
+        self.ours_expected.as_ref().is_some_and(|ours| !ours.dead_letters.is_empty())
+    }
+
+    /// Whether its rows say what the broker may refuse; what is in flight beside such a row comes again.
+    fn asks_the_broker(&self) -> bool {
+        let placement = self.router.get("table.fields.additional.placement");
+        self.router.contains_key("table.field.event.timestamp")
+            || placement.is_some_and(|list| list.contains(":partition"))
+    }
+
+    /// The same case in a seat.
+    pub(super) fn seated(&self, stage: usize, seat: usize) -> Outcome<Self> {
+        Self::parse(&self.line, seat_prefix(stage, seat, self.partitions.unwrap_or(PARTITIONS)))
     }
 
     /// The partitions of a topic.

@@ -97,6 +97,19 @@ fn everything() -> (Arc<Schema>, Value) {
 }
 
 #[test]
+fn half_a_pair_of_surrogates_is_a_question_mark_where_java_writes_a_text_of_a_struct() {
+    let fields = vec![field("a", Schema::of(SchemaType::String)), field("b", Schema::of(SchemaType::String))];
+    let value = |bytes: &'static [u8]| Value::String(Bytes::from_static(bytes));
+    let cases: [(&'static [u8], &str); 4] =
+        [(b"\xED\xA0\x80", "?"), (b"x\xED\xBF\xBFy\xED\xA0\xBD", "x?y?"), (b"\xED\x9F\xBF", "\u{D7FF}"), (b"", "")];
+    for (bytes, expected) in cases {
+        let both = Value::Struct(vec![value(bytes), text("é")]);
+        let written = written("StringConverter", &[], &of(SchemaType::Struct(fields.clone())), &both);
+        assert_eq!(written, Some(format!("Struct{{a={expected},b=é}}")));
+    }
+}
+
+#[test]
 fn json_without_schemas_is_what_connect_writes() {
     let (schema, value) = everything();
     let expected = concat!(
