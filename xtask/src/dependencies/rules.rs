@@ -10,7 +10,8 @@ const TESTKIT: &str = "walpost-testkit";
 const TOOLS: [&str; 2] = [TESTKIT, "xtask"];
 
 /// What core may name: decoding and routing need no more.
-const OF_CORE: &[&str] = &["bytes", "fancy-regex", "memchr", "num-bigint", "regex-syntax", "smallvec", "strsim", "thiserror"];
+const OF_CORE: &[&str] =
+    &["bytes", "fancy-regex", "memchr", "num-bigint", "regex-syntax", "smallvec", "strsim", "thiserror"];
 /// What core must not stand on, by whatever way: runtimes, sockets, clocks, logging.
 const NEVER_BELOW_CORE: &[&str] = &[
     "anyhow",

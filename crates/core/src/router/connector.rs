@@ -61,10 +61,12 @@ impl Connector {
     }
 
     /// The name of the schema of an enveloped value: the table's own (`<prefix>.<schema>.<table>.Value`), with the value that
-    /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own is what is adjusted.
+    /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own begins with the topic that its
+    /// changes would go to, made a legal name of one, and is adjusted then; the route stays as it is.
     pub(super) fn envelope_name(&self, schema: &str, table: &str, route: &str) -> String {
         let prefix = self.options.topic_prefix.as_deref().unwrap_or_default();
-        let own = adjusted(&format!("{prefix}.{schema}.{table}.Value"), self.options.schema_name_adjustment_mode);
+        let topic = sanitized(&format!("{prefix}.{schema}.{table}"));
+        let own = adjusted(&format!("{topic}.Value"), self.options.schema_name_adjustment_mode);
         match own.rsplit_once('.') {
             Some((before, last)) => format!("{before}.{route}.{last}"),
             None => format!("{route}.{own}"),
@@ -94,6 +96,18 @@ fn context_headers(options: &Options, converter: &Converter, run_id: &str) -> Re
         Ok(Header { name: format!("__debezium.context.{name}").into(), value })
     };
     parts.into_iter().map(header).collect()
+}
+
+/// A legal name of a topic: an underscore for each UTF-16 unit that is none of its characters, and no longer than it may be
+/// (`AbstractTopicNamingStrategy.sanitizedTopicName`).
+fn sanitized(topic: &str) -> String {
+    const MAX_LENGTH: usize = 249;
+    let is_legal = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '_' | '-');
+    let units = topic.chars().flat_map(|character| match is_legal(character) {
+        true => std::iter::repeat_n(character, 1),
+        false => std::iter::repeat_n('_', character.len_utf16()),
+    });
+    units.take(MAX_LENGTH).collect()
 }
 
 /// A name made fit for Avro, by UTF-16 units as Java counts them (`SchemaNameAdjuster.validFullname`).
@@ -158,6 +172,8 @@ mod tests {
         let connector = Connector::new(options, "").unwrap();
         assert_eq!(connector.envelope_name("ob", "d", "Order"), "dbz.ob.d.Order.Value");
         assert_eq!(connector.envelope_name("ob", "d.e", "a.b"), "dbz.ob.d.e.a.b.Value");
+        assert_eq!(connector.envelope_name("Sales", "Out Box é😀", "or der"), "dbz.Sales.Out_Box____.or der.Value");
+        assert_eq!(connector.envelope_name("s", &"t".repeat(300), "r").len(), 249 + ".r.Value".len());
     }
 
     #[test]
