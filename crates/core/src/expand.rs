@@ -30,7 +30,7 @@ use bytes::Bytes;
 
 use self::document::Document;
 use crate::connect::{Schema, Value};
-use crate::convert::json_string;
+use crate::java_text::json_string;
 use crate::router::{EmptyArrayBehavior, FieldNameAdjustment, NullBehavior};
 
 /// The router's options about it.
