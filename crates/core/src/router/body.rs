@@ -169,8 +169,9 @@ impl Body {
 }
 
 impl Envelope {
-    /// As many routes and versions as there are topics in the memory of routes.
+    /// When it is full it is forgotten, and a route too long to be part of an ordinary topic is not kept at all.
     const MAX_SCHEMAS: usize = 10_000;
+    const MAX_ROUTE_LENGTH: usize = 1000;
 
     fn convert(
         &mut self,
@@ -193,6 +194,9 @@ impl Envelope {
                     payload.schema = schema;
                 }
                 prepared(converter, Some(&self.schema_of(fields, around.route, around.version)), &value)
+            }
+            None if around.route.len() > Self::MAX_ROUTE_LENGTH => {
+                prepared(converter, Some(&self.schema_of(self.fields.clone(), around.route, around.version)), &value)
             }
             None => self.prepare(converter, around.route, around.version)?.convert(&value),
         }
@@ -238,4 +242,28 @@ fn is_empty(value: &Value) -> bool {
 /// Java trims characters up to U+0020.
 fn is_blank(text: &[u8]) -> bool {
     text.iter().all(|byte| *byte <= b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect;
+
+    #[test]
+    fn the_memory_of_schemas_is_bounded_and_long_routes_are_not_kept() {
+        let connector = Connector::new(connect::Options::default(), "").unwrap();
+        let converter = connector.value.clone();
+        let payload = Field { name: Arc::from(PAYLOAD_FIELD), schema: Arc::new(Schema::of(SchemaType::String)) };
+        let (schema, table) = ("public".to_owned(), "outbox".to_owned());
+        let mut envelope = Envelope { fields: vec![payload], connector, schema, table, memory: BTreeMap::new() };
+        let mut written = |route: &str, version| {
+            let payload = Value::String(Bytes::from_static(b"x"));
+            let around = Surroundings { fields: Vec::new(), route: route.as_bytes(), version: Some(version) };
+            assert!(envelope.convert(&converter, payload, Expanded::Unchanged, around).unwrap().is_some());
+            envelope.memory.len()
+        };
+        assert_eq!(written(&"r".repeat(Envelope::MAX_ROUTE_LENGTH + 1), 1), 0);
+        let most = (0..12_000).map(|version| written("r", version)).max();
+        assert_eq!(most, Some(Envelope::MAX_SCHEMAS));
+    }
 }
