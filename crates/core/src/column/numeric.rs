@@ -304,9 +304,9 @@ mod tests {
         fn zeros_at_the_end_are_taken_off_the_text_as_off_the_number(unscaled in any::<i64>(), scale in 0..30_i32, zeros in 0..30_usize) {
             let mut text = plain(&Decimal { unscaled: BigInt::from(unscaled), scale });
             if scale > 0 {
-                text.push_str(&"0".repeat(zeros));
+                text.extend(std::iter::repeat_n(b'0', zeros));
             }
-            let digits = Digits::parse(text.as_bytes(), EXPECTED).unwrap();
+            let digits = Digits::parse(&text, EXPECTED).unwrap();
             let number = without_trailing_zeros(digits.decimal(EXPECTED).unwrap());
             prop_assert_eq!(digits.without_trailing_zeros().decimal(EXPECTED), Ok(number));
         }

@@ -52,7 +52,7 @@ pub struct Debezium {
     layout: Layout,
     process: Option<Process>,
     // Last: removed only when the process is gone.
-    place: Place,
+    _place: Place,
 }
 
 /// Where the parts of a Connect lie.
