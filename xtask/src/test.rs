@@ -13,7 +13,7 @@ use crate::{dependencies, mutants};
 /// With filters only the tests that they name.
 pub(crate) fn run(filters: &[&str]) -> Result<()> {
     let mut steps = Steps::default();
-    steps.step("what the tests need", || Ok(install(&[Need::Build, Need::Postgres, Need::Kafka, Need::Debezium])?))?;
+    steps.step("what the tests need", || Ok(install(&[Need::Build, Need::Postgres, Need::Kafka])?))?;
     steps.verdict()?;
     if filters.is_empty() {
         check(&mut steps)?;

@@ -10,12 +10,9 @@
 mod choice;
 mod converter;
 mod header_text;
-mod java;
 mod json;
 #[cfg(test)]
 mod tests;
 mod text;
-mod write;
 
 pub use converter::{ConvertError, Converter, Prepared, Side};
-pub(crate) use write::json_string;

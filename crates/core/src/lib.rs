@@ -20,6 +20,7 @@ pub mod failure;
 pub mod feedback;
 pub mod finding;
 pub mod frame;
+mod java_text;
 pub mod ledger;
 pub mod lsn;
 pub mod nearest;

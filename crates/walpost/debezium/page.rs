@@ -42,7 +42,11 @@ Versions are those of Debezium that know the option, from 0.9 on; Kafka's option
 | context headers | four with every record, unless turned off | none, unless `extended.headers.enabled = true` | few want them; the importer keeps them where they were |
 | without converters | the worker decides | text, JSON and `bytea` pass byte for byte | the payload is the application's own |
 | a row that fails | kills the task, or is dropped without a word (`errors.tolerance=all`) | is told with its reason and never passed over in silence | a lost event is no tolerance |
-| two columns that fill one field, a missing group in the replacement, an unknown placement | fail at every row | are refused at the start, all at once | a fault of the configuration is no row's fault |
+| two columns that fill one field, an unknown placement, a missing group in the replacement of a pattern that matches whatever comes | fail at every row | are refused at the start, all at once | a fault of the configuration is no row's fault |
+| an update that changes the primary key, where the publication publishes updates | is published like an insert, with a header `__debezium.oldkey` | is an update, and falls to `table.op.invalid.behavior` | an outbox row is published once, when it is inserted |
+| a column of a type that Debezium does not know (composite types, multiranges, `box`, `pg_lsn`, arrays of domains, …) | is left out, and whoever asks for it kills the task | is the text that PostgreSQL writes | nothing is guessed in it |
+| a domain over an enum anywhere in the table | kills the task | is as the enum | |
+| an envelope's schemas after ALTER TABLE | stay those of the first row; a changed type kills the task | are those of the row | a schema that does not fit its value is none |
 | a partition that the topic does not have | hangs for ever while all is reported as running | is the row's fault, and told | |
 | a payload that `table.expand.json.payload` cannot expand (numbers beyond 64 bits, arrays of unlike members) | the task dies, or the text goes out under the wrong schema | it passes as it is where that needs no guess | one odd document is no reason to stop |
 | the schema's name of an envelope | the first route's name stays for all routes with the same schema | each route has its own | a name that depends on which row came first means nothing |

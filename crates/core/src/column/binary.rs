@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::connect::{BinaryHandling, Schema, SchemaType, Value};
+use crate::java_text::{base64, base64_url};
 use crate::value::{ValueError, parse_bytea};
 
 use super::temporal::string;
@@ -28,8 +29,8 @@ pub(super) fn read(mode: BinaryHandling, text: &[u8]) -> Result<Value, ValueErro
 pub(super) fn value(mode: BinaryHandling, bytes: Bytes) -> Value {
     match mode {
         BinaryHandling::Bytes => Value::Bytes(bytes),
-        BinaryHandling::Base64 => string(base64(&bytes, *b"+/")),
-        BinaryHandling::Base64UrlSafe => string(base64(&bytes, *b"-_")),
+        BinaryHandling::Base64 => written(base64, &bytes),
+        BinaryHandling::Base64UrlSafe => written(base64_url, &bytes),
         BinaryHandling::Hex => string(hex(&bytes)),
     }
 }
@@ -43,31 +44,13 @@ pub(super) fn from_hex(digits: &[u8]) -> Result<Vec<u8>, ValueError> {
     parse_bytea(&[br"\x", digits].concat())
 }
 
+fn written(encode: fn(&mut Vec<u8>, &[u8]), bytes: &[u8]) -> Value {
+    let mut out = Vec::new();
+    encode(&mut out, bytes);
+    Value::String(Bytes::from(out))
+}
+
 fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-/// Base64 with padding (RFC 4648, sections 4 and 5), whose last two letters differ.
-fn base64(bytes: &[u8], last: [u8; 2]) -> String {
-    let letter = |bits: u8| match bits & 63 {
-        bits @ 0..26 => b'A' + bits,
-        bits @ 26..52 => b'a' + (bits - 26),
-        bits @ 52..62 => b'0' + (bits - 52),
-        62 => last[0],
-        _ => last[1],
-    };
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| chunk.get(index).copied();
-        let (first, second, third) = (byte(0).unwrap_or(0), byte(1), byte(2));
-        let letters = [
-            Some(letter(first >> 2)),
-            Some(letter(first << 4 | second.unwrap_or(0) >> 4)),
-            second.map(|second| letter(second << 2 | third.unwrap_or(0) >> 6)),
-            third.map(letter),
-        ];
-        out.extend(letters.map(|letter| letter.map_or('=', char::from)));
-    }
-    out
 }

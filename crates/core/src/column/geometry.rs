@@ -3,6 +3,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::connect::{Field, Schema, SchemaType, Value, logical};
+use crate::java_text::double_text;
 use crate::value::ValueError;
 
 use super::binary::from_hex;
@@ -81,38 +82,30 @@ fn srid(ewkb: &[u8]) -> Option<Value> {
 /// The text of a shape (`box`, `path`, …), with its numbers as Java writes them.
 pub(super) fn java_text(text: &Bytes) -> Bytes {
     let Ok(text) = std::str::from_utf8(text) else { return text.clone() };
-    let mut out = String::with_capacity(text.len() + 8);
+    let mut out = Vec::with_capacity(text.len() + 8);
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let is_in_number = |letter: char| !matches!(letter, '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | ',');
         let end = rest.find(|letter| !is_in_number(letter)).unwrap_or(rest.len());
         let (number, behind) = rest.split_at_checked(end.max(first.len_utf8())).unwrap_or((rest, ""));
         match number.parse::<f64>() {
-            Ok(number) => out.push_str(&java_double(number)),
-            Err(_) => out.push_str(number),
+            Ok(number) => double_text(&mut out, number),
+            Err(_) => out.extend_from_slice(number.as_bytes()),
         }
         rest = behind;
     }
     Bytes::from(out)
 }
 
-/// `Double.toString`: the shortest digits that tell the number, with an exponent outside of 10^-3 to 10^7.
-fn java_double(number: f64) -> String {
-    let magnitude = number.abs();
-    if !magnitude.is_finite() {
-        return if magnitude.is_nan() {
-            "NaN"
-        } else if number > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_shape_are_javas() {
+        let cases = [("((5e-324,1e+15),(-0,0.5))", "((4.9E-324,1.0E15),(-0.0,0.5))"), ("<(1,2),x>", "<(1.0,2.0),x>")];
+        for (text, expected) in cases {
+            assert_eq!(java_text(&Bytes::from_static(text.as_bytes())), expected);
         }
-        .to_owned();
     }
-    if magnitude == 0.0 || (1e-3..1e7).contains(&magnitude) {
-        return format!("{number:?}");
-    }
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    if digits.contains('.') { format!("{digits}E{exponent}") } else { format!("{digits}.0E{exponent}") }
 }

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::connect::{HstoreHandling, Schema, SchemaType, Value, logical};
+use crate::java_text::json_chars;
 use crate::value::ValueError;
 
 use super::hash_order::{Key, iteration_order};
@@ -78,37 +79,19 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// As Jackson writes an object of strings and nulls.
-fn json<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
-    let mut out = String::from("{");
+fn json<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<u8> {
+    let mut out = vec![b'{'];
     for (index, (key, value)) in entries.enumerate() {
         if index > 0 {
-            out.push(',');
+            out.push(b',');
         }
-        push_json_string(&mut out, key);
-        out.push(':');
+        json_chars(&mut out, key);
+        out.push(b':');
         match value {
-            Some(value) => push_json_string(&mut out, value),
-            None => out.push_str("null"),
+            Some(value) => json_chars(&mut out, value),
+            None => out.extend_from_slice(b"null"),
         }
     }
-    out.push('}');
+    out.push(b'}');
     out
-}
-
-fn push_json_string(out: &mut String, text: &str) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{C}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\0'..=' ' if letter != ' ' => out.push_str(&format!("\\u{:04X}", u32::from(letter))),
-            _ => out.push(letter),
-        }
-    }
-    out.push('"');
 }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use num_bigint::BigInt;
 
 use crate::connect::{Decimal, DecimalHandling, Field, Schema, SchemaType, Value, logical};
+use crate::java_text::{plain_text, unscaled_bytes};
 use crate::value::ValueError;
 
 const EXPECTED: &str = "a numeric";
@@ -83,6 +84,10 @@ impl Numeric {
         let is_as_declared = self.precision == UNBOUNDED || usize::try_from(self.scale) == Ok(digits.fraction.len());
         match self.mode {
             DecimalHandling::String if is_as_declared => Ok(Value::String(text.clone())),
+            // Off the text, for a number of ten thousand zeros would be divided as often.
+            DecimalHandling::Precise if self.is_variable() => {
+                self.value(digits.without_trailing_zeros().decimal(EXPECTED)?)
+            }
             _ => self.value(digits.decimal(EXPECTED)?),
         }
     }
@@ -147,7 +152,7 @@ fn variable_scale_schema() -> Schema {
 }
 
 fn variable_scale(number: &Decimal) -> Value {
-    let value = Value::Bytes(Bytes::from(number.unscaled.to_signed_bytes_be()));
+    let value = Value::Bytes(Bytes::from(unscaled_bytes(number)));
     Value::Struct(vec![Value::Integer(i64::from(number.scale)), value])
 }
 
@@ -171,6 +176,12 @@ impl<'a> Digits<'a> {
             return Err(ValueError::Malformed { expected, offset: text.len() - left });
         }
         Ok(Self { is_negative: unsigned.len() != text.len(), whole, fraction })
+    }
+
+    /// The same number, without the zeros at its end that stand behind the point.
+    fn without_trailing_zeros(self) -> Self {
+        let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
+        Self { fraction: self.fraction.get(..self.fraction.len() - zeros).unwrap_or_default(), ..self }
     }
 
     /// The number with as many digits behind the point as the text has.
@@ -215,41 +226,30 @@ fn round(number: Decimal, scale: i32) -> Decimal {
     Decimal { unscaled: shifted / divisor, scale }
 }
 
+/// `BigDecimal.stripTrailingZeros`, of a scale that is not negative and becomes none. In one division, for there may be thousands.
 fn without_trailing_zeros(number: Decimal) -> Decimal {
-    let mut number = number;
     if number.unscaled == BigInt::ZERO {
         return Decimal { scale: 0, ..number };
     }
-    while number.scale > 0 {
-        let scale = number.scale - 1;
-        match rescale(number.clone(), scale) {
-            Some(shorter) => number = shorter,
-            None => break,
-        }
-    }
-    number
+    let digits = number.unscaled.magnitude().to_string();
+    let zeros = digits.bytes().rev().take_while(|digit| *digit == b'0').count();
+    let scale = number.scale.saturating_sub(i32::try_from(zeros).unwrap_or(i32::MAX)).max(0);
+    rescale(number.clone(), scale).unwrap_or(number)
 }
 
 fn power_of_ten(exponent: i32) -> BigInt {
     BigInt::from(10).pow(exponent.unsigned_abs())
 }
 
-/// As `BigDecimal.toPlainString` writes it; the scale is not negative.
-fn plain(number: &Decimal) -> String {
-    let digits = number.unscaled.magnitude().to_string();
-    let sign = if number.unscaled < BigInt::ZERO { "-" } else { "" };
-    let scale = usize::try_from(number.scale).unwrap_or(0);
-    if scale == 0 {
-        return format!("{sign}{digits}");
-    }
-    let digits = format!("{digits:0>width$}", width = scale + 1);
-    let (whole, fraction) = digits.split_at_checked(digits.len() - scale).unwrap_or(("0", &digits));
-    format!("{sign}{whole}.{fraction}")
+fn plain(number: &Decimal) -> Vec<u8> {
+    let mut out = Vec::new();
+    plain_text(&mut out, number);
+    out
 }
 
 /// The nearest double.
 fn double(number: &Decimal) -> f64 {
-    plain(number).parse().unwrap_or(f64::NAN)
+    std::str::from_utf8(&plain(number)).ok().and_then(|digits| digits.parse().ok()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -269,6 +269,22 @@ mod tests {
     }
 
     #[test]
+    fn zeros_behind_the_last_digit_are_left_out_however_many_they_are() {
+        let many = 10_000;
+        let cases = [
+            ("0".to_owned(), 3, "0".to_owned(), 0),
+            ("1230".to_owned(), 3, "123".to_owned(), 2),
+            ("1200".to_owned(), 1, "120".to_owned(), 0),
+            ("-105".to_owned(), 2, "-105".to_owned(), 2),
+            (format!("7{}", "0".repeat(many)), i32::try_from(many).unwrap(), "7".to_owned(), 0),
+        ];
+        for (unscaled, scale, kept, kept_scale) in cases {
+            let number = |unscaled: &str, scale| Decimal { unscaled: unscaled.parse().unwrap(), scale };
+            assert_eq!(without_trailing_zeros(number(&unscaled, scale)), number(&kept, kept_scale));
+        }
+    }
+
+    #[test]
     fn halves_of_money_are_rounded_away_from_zero() {
         for (cents, rounded) in [(49, 0), (50, 1), (149, 1), (150, 2), (-49, 0), (-50, -1), (-150, -2)] {
             let number = Decimal { unscaled: BigInt::from(cents), scale: 2 };
@@ -281,14 +297,27 @@ mod tests {
         fn every_number_is_read_as_it_is_written(unscaled in any::<i128>(), scale in 0..60_i32) {
             let number = Decimal { unscaled: BigInt::from(unscaled), scale };
             let text = plain(&number);
-            prop_assert_eq!(Digits::parse(text.as_bytes(), EXPECTED).and_then(|digits| digits.decimal(EXPECTED)), Ok(number));
+            prop_assert_eq!(Digits::parse(&text, EXPECTED).and_then(|digits| digits.decimal(EXPECTED)), Ok(number));
+        }
+
+        #[test]
+        fn zeros_at_the_end_are_taken_off_the_text_as_off_the_number(unscaled in any::<i64>(), scale in 0..30_i32, zeros in 0..30_usize) {
+            let mut text = plain(&Decimal { unscaled: BigInt::from(unscaled), scale });
+            if scale > 0 {
+                text.extend(std::iter::repeat_n(b'0', zeros));
+            }
+            let digits = Digits::parse(&text, EXPECTED).unwrap();
+            let number = without_trailing_zeros(digits.decimal(EXPECTED).unwrap());
+            prop_assert_eq!(digits.without_trailing_zeros().decimal(EXPECTED), Ok(number));
         }
 
         #[test]
         fn reading_never_panics(text in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'1'), Just(b'.')], 0..40)) {
             let text = Bytes::from(text);
-            for modifier in [-1, 655_366, 329_730, i32::MIN, i32::MAX] {
-                let _ = Numeric::new(DecimalHandling::Precise, modifier).read(&text);
+            for modifier in [-1, 3, 655_366, 329_730, i32::MIN, i32::MAX] {
+                for mode in [DecimalHandling::Precise, DecimalHandling::String, DecimalHandling::Double] {
+                    let _ = Numeric::new(mode, modifier).read(&text);
+                }
             }
             let _ = Money { mode: DecimalHandling::Precise, fraction_digits: 2 }.read(&text);
         }

@@ -5,10 +5,9 @@
 
 use bytes::Bytes;
 
-use super::java;
 use super::text::{entry_of, fields_of, item_of, java_date, separate};
-use super::write;
 use crate::connect::{Schema, Value};
+use crate::java_text;
 
 /// The text of a value; `None` for null.
 pub(super) fn header_text(schema: Option<&Schema>, value: &Value) -> Option<Bytes> {
@@ -17,7 +16,7 @@ pub(super) fn header_text(schema: Option<&Schema>, value: &Value) -> Option<Byte
         Value::String(text) | Value::Json(text) => Some(text.clone()),
         Value::Bytes(bytes) => {
             let mut out = Vec::new();
-            write::base64(&mut out, bytes);
+            java_text::base64(&mut out, bytes);
             Some(Bytes::from(out))
         }
         _ => {
@@ -33,19 +32,19 @@ fn append(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value) {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Value::Integer(value) => match schema.and_then(|schema| java_date(schema, *value)) {
-            Some(millis) => java::iso_text(out, millis),
-            None => write::integer(out, *value),
+            Some(millis) => java_text::iso_text(out, millis),
+            None => java_text::integer(out, *value),
         },
-        Value::Float32(value) => java::float_text(out, *value),
-        Value::Float64(value) => java::double_text(out, *value),
+        Value::Float32(value) => java_text::float_text(out, *value),
+        Value::Float64(value) => java_text::double_text(out, *value),
         Value::String(text) => quoted(out, text),
         Value::Json(text) => out.extend_from_slice(text),
         Value::Bytes(bytes) => {
             out.push(b'"');
-            write::base64(out, bytes);
+            java_text::base64(out, bytes);
             out.push(b'"');
         }
-        Value::Decimal(decimal) => java::decimal_text(out, decimal),
+        Value::Decimal(decimal) => java_text::decimal_text(out, decimal),
         Value::Array(items) => list(out, schema, items),
         Value::Map(entries) => map(out, schema, entries),
         Value::Struct(values) => structure(out, schema, values),

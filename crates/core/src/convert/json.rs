@@ -3,9 +3,9 @@
 //! What stands the same before every value of a schema (`{"schema":…,"payload":`) is written once, when the converter is made
 //! ready; a value is then written straight behind it.
 
-use super::write::{self, json_string};
-use super::{ConvertError, java};
+use super::ConvertError;
 use crate::connect::{Decimal, Field, Schema, SchemaType, Value, logical};
+use crate::java_text::{self, json_string};
 
 /// The converter's own options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +87,9 @@ impl JsonOptions {
         match (value, &schema.kind) {
             (Value::Null, _) => return self.null(out, schema),
             (Value::Boolean(value), _) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-            (Value::Integer(value), _) => write::integer(out, *value),
-            (Value::Float32(value), _) => number(out, value.is_finite(), |out| java::float_text(out, *value)),
-            (Value::Float64(value), _) => number(out, value.is_finite(), |out| java::double_text(out, *value)),
+            (Value::Integer(value), _) => java_text::integer(out, *value),
+            (Value::Float32(value), _) => number(out, value.is_finite(), |out| java_text::float_text(out, *value)),
+            (Value::Float64(value), _) => number(out, value.is_finite(), |out| java_text::double_text(out, *value)),
             (Value::String(text), _) => json_string(out, text),
             (Value::Bytes(bytes), _) => base64(out, bytes),
             (Value::Decimal(decimal), _) => self.decimal(out, schema, decimal)?,
@@ -117,7 +117,7 @@ impl JsonOptions {
 
     fn decimal(self, out: &mut Vec<u8>, schema: &Schema, decimal: &Decimal) -> Result<(), ConvertError> {
         if self.has_numeric_decimals {
-            java::decimal_text(out, decimal);
+            java_text::decimal_text(out, decimal);
             return Ok(());
         }
         let scale =
@@ -125,7 +125,7 @@ impl JsonOptions {
         if scale != Some(decimal.scale) || !schema.is_named(logical::DECIMAL) {
             return Err(ConvertError::new("it is a decimal of another scale than its schema says".to_owned()));
         }
-        base64(out, &java::unscaled_bytes(decimal));
+        base64(out, &java_text::unscaled_bytes(decimal));
         Ok(())
     }
 
@@ -192,7 +192,7 @@ fn what_is_said(out: &mut Vec<u8>, schema: &Schema) {
     }
     if let Some(version) = schema.version {
         out.extend_from_slice(br#","version":"#);
-        write::integer(out, i64::from(version));
+        java_text::integer(out, i64::from(version));
     }
     if let Some(doc) = &schema.doc {
         text_member(out, br#","doc":"#, doc);
@@ -231,6 +231,6 @@ fn number(out: &mut Vec<u8>, is_finite: bool, write: impl FnOnce(&mut Vec<u8>)) 
 
 fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
-    write::base64(out, bytes);
+    java_text::base64(out, bytes);
     out.push(b'"');
 }

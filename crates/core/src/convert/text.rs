@@ -6,9 +6,8 @@
 
 use bytes::Bytes;
 
-use super::java;
-use super::write;
 use crate::connect::{Schema, SchemaType, Value, logical};
+use crate::java_text;
 
 /// The text of a value; `None` for null.
 pub(super) fn text(schema: Option<&Schema>, value: &Value) -> Option<Bytes> {
@@ -28,15 +27,15 @@ fn append(out: &mut Vec<u8>, schema: Option<&Schema>, value: &Value) {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Value::Integer(value) => match schema.and_then(|schema| java_date(schema, *value)) {
-            Some(millis) => java::date_text(out, millis),
-            None => write::integer(out, *value),
+            Some(millis) => java_text::date_text(out, millis),
+            None => java_text::integer(out, *value),
         },
-        Value::Float32(value) => java::float_text(out, *value),
-        Value::Float64(value) => java::double_text(out, *value),
+        Value::Float32(value) => java_text::float_text(out, *value),
+        Value::Float64(value) => java_text::double_text(out, *value),
         Value::String(text) => string(out, text),
         Value::Json(text) => out.extend_from_slice(text),
-        Value::Bytes(bytes) => write::base64(out, bytes),
-        Value::Decimal(decimal) => java::decimal_text(out, decimal),
+        Value::Bytes(bytes) => java_text::base64(out, bytes),
+        Value::Decimal(decimal) => java_text::decimal_text(out, decimal),
         Value::Array(items) => list(out, schema, items),
         Value::Map(entries) => map(out, schema, entries),
         Value::Struct(values) => structure(out, schema, values),

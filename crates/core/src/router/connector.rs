@@ -61,11 +61,11 @@ impl Connector {
     }
 
     /// The name of the schema of an enveloped value: the table's own (`<prefix>.<schema>.<table>.Value`), with the value that
-    /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own is what is adjusted, and it is that of the
-    /// topic that the table would have without the router, in which `_` stands for what no topic can be called.
+    /// routes the row before its last part (`EventRouterDelegate.getSchemaName`). The table's own begins with the topic that its
+    /// changes would go to, made a legal name of one, and is adjusted then; the route stays as it is.
     pub(super) fn envelope_name(&self, schema: &str, table: &str, route: &str) -> String {
         let prefix = self.options.topic_prefix.as_deref().unwrap_or_default();
-        let topic = topic_name(&format!("{prefix}.{schema}.{table}"));
+        let topic = sanitized(&format!("{prefix}.{schema}.{table}"));
         let own = adjusted(&format!("{topic}.Value"), self.options.schema_name_adjustment_mode);
         match own.rsplit_once('.') {
             Some((before, last)) => format!("{before}.{route}.{last}"),
@@ -98,11 +98,16 @@ fn context_headers(options: &Options, converter: &Converter, run_id: &str) -> Re
     parts.into_iter().map(header).collect()
 }
 
-/// A name made fit for a topic, by UTF-16 units (`AbstractTopicNamingStrategy.sanitizedTopicName`).
-fn topic_name(name: &str) -> String {
-    let is_valid = |unit: &u8| unit.is_ascii_alphanumeric() || matches!(unit, b'.' | b'_' | b'-');
-    let units = name.encode_utf16().map(|unit| u8::try_from(unit).ok().filter(is_valid).unwrap_or(b'_'));
-    units.map(char::from).collect()
+/// A legal name of a topic: an underscore for each UTF-16 unit that is none of its characters, and no longer than it may be
+/// (`AbstractTopicNamingStrategy.sanitizedTopicName`).
+fn sanitized(topic: &str) -> String {
+    const MAX_LENGTH: usize = 249;
+    let is_legal = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '_' | '-');
+    let units = topic.chars().flat_map(|character| match is_legal(character) {
+        true => std::iter::repeat_n(character, 1),
+        false => std::iter::repeat_n('_', character.len_utf16()),
+    });
+    units.take(MAX_LENGTH).collect()
 }
 
 /// A name made fit for Avro, by UTF-16 units as Java counts them (`SchemaNameAdjuster.validFullname`).
@@ -167,7 +172,8 @@ mod tests {
         let connector = Connector::new(options, "").unwrap();
         assert_eq!(connector.envelope_name("ob", "d", "Order"), "dbz.ob.d.Order.Value");
         assert_eq!(connector.envelope_name("ob", "d.e", "a.b"), "dbz.ob.d.e.a.b.Value");
-        assert_eq!(connector.envelope_name("Ob Jé", "d-e😀", "é b"), "dbz.Ob_J_.d-e__.é b.Value");
+        assert_eq!(connector.envelope_name("Sales", "Out Box é😀", "or der"), "dbz.Sales.Out_Box____.or der.Value");
+        assert_eq!(connector.envelope_name("s", &"t".repeat(300), "r").len(), 249 + ".r.Value".len());
     }
 
     #[test]

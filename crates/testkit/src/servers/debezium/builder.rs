@@ -65,7 +65,7 @@ impl DebeziumBuilder {
         make_folder(&layout.plugins)?;
         write(&layout.logging, LOGGING)?;
         let (process, port) = self.first_start(&layout, place.lifetime())?;
-        Ok(Debezium { port, layout, process: Some(process), place })
+        Ok(Debezium { port, layout, process: Some(process), _place: place })
     }
 
     fn first_start(&self, layout: &Layout, lifetime: Lifetime) -> Result<(Process, u16)> {

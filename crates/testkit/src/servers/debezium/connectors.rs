@@ -145,41 +145,76 @@ fn message(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::servers::{shared_kafka, shared_postgres};
+    use std::io::{BufRead as _, BufReader};
+    use std::net::TcpListener;
+    use std::thread::{JoinHandle, spawn};
 
-    const LIMIT: Duration = Duration::from_secs(60);
+    use super::*;
+
+    /// A Connect that gives these answers, each with its status, one a connection; it tells what it was asked in the end.
+    ///
+    /// The real one takes half a minute to start and 41 MB to fetch. `cargo xtask handover` starts, stops and kills it.
+    fn connect_that_answers(answers: &'static [(&str, &str)]) -> (Connectors, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serve = move |(status, content): &(&str, &str)| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let asked = request(&mut stream);
+            write!(stream, "HTTP/1.1 {status}\r\n\r\n{content}").unwrap();
+            asked
+        };
+        (Connectors { port }, spawn(move || answers.iter().map(serve).collect()))
+    }
+
+    /// The first line of a request, and its body.
+    fn request(stream: &mut TcpStream) -> String {
+        let mut lines = BufReader::new(stream);
+        let (mut first, mut length) = (String::new(), 0);
+        lines.read_line(&mut first).unwrap();
+        loop {
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            match line.trim_end().split_once(": ") {
+                Some(("Content-Length", value)) => length = value.parse().unwrap(),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        lines.read_exact(&mut body).unwrap();
+        format!("{} {}", first.trim_end(), String::from_utf8(body).unwrap())
+    }
 
     #[test]
-    fn a_connector_runs_and_one_of_an_unknown_class_is_refused_in_words() {
-        let database = shared_postgres().fresh_database("connectors").unwrap();
-        let mut debezium = Debezium::builder(shared_kafka().bootstrap()).start().unwrap();
-        let (host, port) = (shared_postgres().host(), shared_postgres().port().to_string());
-        let good = [
-            ("connector.class", "io.debezium.connector.postgresql.PostgresConnector"),
-            ("database.hostname", host),
-            ("database.port", &port),
-            ("database.user", "postgres"),
-            ("database.password", "postgres"),
-            ("database.dbname", database.name()),
-            ("topic.prefix", "connectors"),
-            ("plugin.name", "pgoutput"),
-            ("slot.name", database.name()),
-            ("publication.autocreate.mode", "no_tables"),
+    fn a_connector_is_put_with_exactly_its_configuration_and_a_refusal_is_told_in_words() {
+        let (connectors, asked) = connect_that_answers(&[
+            ("201 Created", r#"{"name":"good"}"#),
+            ("400 Bad Request", r#"{"error_code":400,"message":"no.where is unknown"}"#),
+            ("204 No Content", ""),
+        ]);
+        connectors.put("good", &[("connector.class", "some.where")]).unwrap();
+        let refused = connectors.put("bad", &[("connector.class", "no.where")]).unwrap_err().to_string();
+        assert!(refused.contains("no.where is unknown"), "{refused}");
+        connectors.remove("good").unwrap();
+        let expected = [
+            r#"PUT /connectors/good/config HTTP/1.0 {"connector.class":"some.where"}"#,
+            r#"PUT /connectors/bad/config HTTP/1.0 {"connector.class":"no.where"}"#,
+            "DELETE /connectors/good HTTP/1.0 ",
         ];
-        let bad = good.map(|(key, value)| (key, if key == "connector.class" { "no.where" } else { value }));
-        let connectors = debezium.connectors();
-        let refused = connectors.put("bad", &bad).unwrap_err().to_string();
-        assert!(refused.contains("no.where"), "{refused}");
-        connectors.put("good", &good).unwrap();
-        assert_eq!(connectors.wait_for_task("good", LIMIT).unwrap(), Task::Running);
-        let before = debezium.identity().unwrap();
-        debezium.kill9().unwrap();
-        assert!(!before.is_alive());
-        debezium.start_again().unwrap();
-        assert!(connectors.task("good").is_err(), "a standalone Connect remembers no connector");
-        debezium.stop(LIMIT).unwrap();
-        assert!(debezium.identity().is_none());
+        assert_eq!(asked.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_task_is_waited_for_until_it_runs_or_has_failed() {
+        const ABSENT: (&str, &str) = ("200 OK", r#"{"connector":{"state":"RUNNING"},"tasks":[]}"#);
+        const RESTARTING: (&str, &str) =
+            ("200 OK", r#"{"connector":{"state":"RUNNING"},"tasks":[{"state":"RESTARTING"}]}"#);
+        const RUNNING: (&str, &str) = ("200 OK", r#"{"connector":{"state":"RUNNING"},"tasks":[{"state":"RUNNING"}]}"#);
+        const FAILED: (&str, &str) = ("200 OK", r#"{"connector":{"state":"FAILED","trace":"at x"},"tasks":[]}"#);
+        let (connectors, asked) = connect_that_answers(&[ABSENT, RESTARTING, RUNNING, FAILED]);
+        assert_eq!(connectors.wait_for_task("c", ANSWER_LIMIT).unwrap(), Task::Running);
+        assert_eq!(connectors.wait_for_task("c", ANSWER_LIMIT).unwrap(), Task::Failed("at x".to_owned()));
+        assert_eq!(asked.join().unwrap(), ["GET /connectors/c/status HTTP/1.0 "; 4]);
     }
 
     #[test]

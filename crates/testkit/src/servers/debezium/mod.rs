@@ -17,7 +17,7 @@ pub use builder::DebeziumBuilder;
 pub use connectors::{Connectors, Task};
 
 use super::jars::Jars;
-use super::process::{Identity, Lifetime, Process, Signal, command, tail};
+use super::process::{Lifetime, Process, Signal, command, tail};
 use super::scratch::Place;
 use super::wait::Patience;
 use super::{Error, Result};
@@ -52,7 +52,7 @@ pub struct Debezium {
     layout: Layout,
     process: Option<Process>,
     // Last: removed only when the process is gone.
-    place: Place,
+    _place: Place,
 }
 
 /// Where the parts of a Connect lie.
@@ -89,12 +89,6 @@ impl Debezium {
         DebeziumBuilder::new(bootstrap)
     }
 
-    /// Its REST port on the loopback address.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// The worker's configuration.
     #[must_use]
     pub fn properties(&self) -> &Path {
@@ -105,12 +99,6 @@ impl Debezium {
     #[must_use]
     pub fn offsets(&self) -> &Path {
         &self.layout.offsets
-    }
-
-    /// The process while it runs.
-    #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
-        self.process.as_ref().map(Process::identity)
     }
 
     /// All that it has logged.
@@ -140,24 +128,6 @@ impl Debezium {
     /// [`Error::TimedOut`] when the kernel does not let go of it.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
-    }
-
-    /// Starts it again with the same port and offsets, after it was stopped or killed. Its connectors must be put again:
-    /// a standalone Connect remembers none.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come up.
-    pub fn start_again(&mut self) -> Result<()> {
-        if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
-            return Ok(());
-        }
-        let logged = self.log().len();
-        let mut process = spawn(&self.layout, self.place.lifetime())?;
-        let ready = wait_until_ready(&self.layout, logged, &mut process);
-        // Kept in any case, so that it is stopped with us.
-        self.process = Some(process);
-        ready
     }
 }
 

@@ -5,7 +5,7 @@
 //! Digits stand as `123.45` from 10^-3 up to 10^7, and as `1.2345E10` elsewhere.
 
 /// Appends what `Double.toString` returns.
-pub(in crate::convert) fn double_text(out: &mut Vec<u8>, value: f64) {
+pub(crate) fn double_text(out: &mut Vec<u8>, value: f64) {
     match word(value) {
         Some(word) => out.extend_from_slice(word),
         None => lay_out(out, &shortest(value, |text| text.parse() == Ok(value))),
@@ -13,7 +13,7 @@ pub(in crate::convert) fn double_text(out: &mut Vec<u8>, value: f64) {
 }
 
 /// Appends what `Float.toString` returns.
-pub(in crate::convert) fn float_text(out: &mut Vec<u8>, value: f32) {
+pub(crate) fn float_text(out: &mut Vec<u8>, value: f32) {
     match word(f64::from(value)) {
         Some(word) => out.extend_from_slice(word),
         None => lay_out(out, &shortest(value, |text| text.parse() == Ok(value))),

@@ -5,7 +5,7 @@ const MILLIS_A_DAY: i64 = 86_400_000;
 
 /// Appends what `Date.toString` returns: `Sat Feb 03 04:05:06 UTC 2024`. Years before 1 are counted backwards without a word
 /// about it, and days before 15 October 1582 are those of the Julian calendar, both as in Java.
-pub(in crate::convert) fn date_text(out: &mut Vec<u8>, millis: i64) {
+pub(crate) fn date_text(out: &mut Vec<u8>, millis: i64) {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     const FIRST_GREGORIAN_DAY: i64 = -141_427;
@@ -24,7 +24,7 @@ pub(in crate::convert) fn date_text(out: &mut Vec<u8>, millis: i64) {
 
 /// Appends what Connect's `Values.convertToString` makes of a date: the time alone before 2 January 1970 (a `Time` is such a
 /// date), the date alone at midnight, both elsewhere.
-pub(in crate::convert) fn iso_text(out: &mut Vec<u8>, millis: i64) {
+pub(crate) fn iso_text(out: &mut Vec<u8>, millis: i64) {
     let Date { year, month, day } = gregorian(millis.div_euclid(MILLIS_A_DAY));
     let [hour, minute, second, milli] = time_of_day(millis);
     let date = format!("{year:04}-{month:02}-{day:02}");

@@ -6,7 +6,7 @@ use crate::connect::Decimal;
 
 /// Appends what `BigDecimal.toString` returns: plain digits while nothing but digits stands behind the point and no more than
 /// six places of zeros lead, scientific elsewhere (`1E-10`, `1.23E+5`).
-pub(in crate::convert) fn decimal_text(out: &mut Vec<u8>, decimal: &Decimal) {
+pub(crate) fn decimal_text(out: &mut Vec<u8>, decimal: &Decimal) {
     if decimal.unscaled.sign() == Sign::Minus {
         out.push(b'-');
     }
@@ -14,8 +14,7 @@ pub(in crate::convert) fn decimal_text(out: &mut Vec<u8>, decimal: &Decimal) {
     let count = i64::try_from(digits.len()).unwrap_or(i64::MAX);
     let exponent = count - 1 - i64::from(decimal.scale);
     if decimal.scale >= 0 && exponent >= -6 {
-        plain(out, &digits, usize::try_from(decimal.scale).unwrap_or(0));
-        return;
+        return plain(out, &digits, decimal.scale);
     }
     let (first, rest) = digits.split_at(1);
     out.extend_from_slice(first.as_bytes());
@@ -28,21 +27,33 @@ pub(in crate::convert) fn decimal_text(out: &mut Vec<u8>, decimal: &Decimal) {
     }
 }
 
-/// Digits of which the last `scale` stand behind the point.
-fn plain(out: &mut Vec<u8>, digits: &str, scale: usize) {
+/// Appends what `BigDecimal.toPlainString` returns of a decimal whose scale is not negative.
+pub(crate) fn plain_text(out: &mut Vec<u8>, decimal: &Decimal) {
+    if decimal.unscaled.sign() == Sign::Minus {
+        out.push(b'-');
+    }
+    plain(out, &decimal.unscaled.magnitude().to_string(), decimal.scale);
+}
+
+/// Digits of which the last `scale` stand behind the point. (A format pads no further than 65535.)
+fn plain(out: &mut Vec<u8>, digits: &str, scale: i32) {
+    let scale = usize::try_from(scale).unwrap_or(0);
+    let zeros = (scale + 1).saturating_sub(digits.len());
+    let (before, behind) = digits.split_at(digits.len().saturating_sub(scale));
+    out.extend_from_slice(before.as_bytes());
     if scale == 0 {
-        out.extend_from_slice(digits.as_bytes());
         return;
     }
-    let padded = format!("{digits:0>width$}", width = scale + 1);
-    let (before, behind) = padded.split_at(padded.len() - scale);
-    out.extend_from_slice(before.as_bytes());
+    if before.is_empty() {
+        out.push(b'0');
+    }
     out.push(b'.');
+    out.resize(out.len() + zeros.saturating_sub(1), b'0');
     out.extend_from_slice(behind.as_bytes());
 }
 
 /// The unscaled value in two's complement, big end first, in as few bytes as hold its sign.
-pub(in crate::convert) fn unscaled_bytes(decimal: &Decimal) -> Vec<u8> {
+pub(crate) fn unscaled_bytes(decimal: &Decimal) -> Vec<u8> {
     decimal.unscaled.to_signed_bytes_be()
 }
 
@@ -50,11 +61,31 @@ pub(in crate::convert) fn unscaled_bytes(decimal: &Decimal) -> Vec<u8> {
 mod tests {
     use num_bigint::BigInt;
 
-    use super::{decimal_text, unscaled_bytes};
+    use super::{decimal_text, plain_text, unscaled_bytes};
     use crate::connect::Decimal;
 
     fn decimal(unscaled: &str, scale: i32) -> Decimal {
         Decimal { unscaled: unscaled.parse().unwrap(), scale }
+    }
+
+    #[test]
+    fn plain_digits_have_all_their_zeros() {
+        let cases = [
+            ("0", 0, "0"),
+            ("0", 2, "0.00"),
+            ("-5", 0, "-5"),
+            ("-5", 1, "-0.5"),
+            ("5", 3, "0.005"),
+            ("1234", 2, "12.34"),
+        ];
+        for (unscaled, scale, expected) in cases {
+            let mut out = Vec::new();
+            plain_text(&mut out, &decimal(unscaled, scale));
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+        let mut out = Vec::new();
+        plain_text(&mut out, &decimal("1", 70_000));
+        assert_eq!(String::from_utf8(out).unwrap(), format!("0.{}1", "0".repeat(69_999)));
     }
 
     #[test]

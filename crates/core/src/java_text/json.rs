@@ -1,40 +1,4 @@
-//! What more than one converter writes: digits, Base64, and strings in JSON.
-
-/// Appends an integer.
-pub(super) fn integer(out: &mut Vec<u8>, value: i64) {
-    const LONGEST: usize = "-9223372036854775808".len();
-    let mut digits = [0; LONGEST];
-    let mut rest = value.unsigned_abs();
-    let mut length = 0;
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        length += 1;
-        if rest == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(digits.get(LONGEST - length..).unwrap_or_default());
-}
-
-/// Appends standard Base64 with padding (RFC 4648, section 4).
-pub(super) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letter = |bits: u8| ALPHABET.get(usize::from(bits & 63)).copied().unwrap_or(b'=');
-    out.reserve(bytes.len().div_ceil(3) * 4);
-    let (triples, rest) = bytes.as_chunks::<3>();
-    for &[a, b, c] in triples {
-        out.extend_from_slice(&[letter(a >> 2), letter(a << 4 | b >> 4), letter(b << 2 | c >> 6), letter(c)]);
-    }
-    match *rest {
-        [a] => out.extend_from_slice(&[letter(a >> 2), letter(a << 4), b'=', b'=']),
-        [a, b] => out.extend_from_slice(&[letter(a >> 2), letter(a << 4 | b >> 4), letter(b << 2), b'=']),
-        _ => {}
-    }
-}
+//! Strings in JSON, as Jackson writes them.
 
 /// Appends a string as Jackson's generator of UTF-8 writes it: `"`, `\` and controls escaped, `/` and U+007F as they are, and a
 /// character beyond the basic plane as an escaped pair of surrogates, in capitals.
@@ -42,6 +6,16 @@ pub(super) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
 /// A surrogate without its other half, which Java's strings can hold and the escapes of a JSON document can name, comes here in
 /// the three bytes that UTF-8 would have for it, and leaves as an escape again.
 pub(crate) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
+    quoted(out, text, is_plain);
+}
+
+/// Appends a string as Jackson's generator of characters writes it, whose result is a string again: a character beyond the basic
+/// plane stays as it is.
+pub(crate) fn json_chars(out: &mut Vec<u8>, text: &str) {
+    quoted(out, text.as_bytes(), |byte| !byte.is_ascii() || is_plain(byte));
+}
+
+fn quoted(out: &mut Vec<u8>, text: &[u8], is_plain: impl Fn(u8) -> bool) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text;
@@ -103,30 +77,12 @@ fn unicode(out: &mut Vec<u8>, unit: u32) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{base64, integer, json_string};
+    use super::{json_chars, json_string};
 
-    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    fn written(text: &[u8]) -> String {
         let mut out = Vec::new();
-        write(&mut out);
+        json_string(&mut out, text);
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        let cases: [(&[u8], &str); 9] = [
-            (b"", ""),
-            (b"f", "Zg=="),
-            (b"fo", "Zm8="),
-            (b"foo", "Zm9v"),
-            (b"foob", "Zm9vYg=="),
-            (b"foobar", "Zm9vYmFy"),
-            (&[0xDE, 0xAD, 0xBE, 0xEF], "3q2+7w=="),
-            (&[1, 2], "AQI="),
-            (&[0xFF, 0xFF, 0xFF], "////"),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(written(|out| base64(out, bytes)), expected, "{bytes:?}");
-        }
     }
 
     #[test]
@@ -143,28 +99,27 @@ mod tests {
             (b"\xED\xBF\xBF", r#""\uDFFF""#),
         ];
         for (text, expected) in cases {
-            assert_eq!(written(|out| json_string(out, text)), expected, "{text:?}");
+            assert_eq!(written(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_string_of_characters_is_escaped_the_same_but_beyond_the_basic_plane() {
+        let cases =
+            [("a\"b\\c/d\u{B}\u{7F}é\u{2028}", "\"a\\\"b\\\\c/d\\u000B\u{7F}é\u{2028}\""), ("😀\n", "\"😀\\n\"")];
+        for (text, expected) in cases {
+            let mut out = Vec::new();
+            json_chars(&mut out, text);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{text:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn every_integer_has_its_digits(value in any::<i64>()) {
-            prop_assert_eq!(written(|out| integer(out, value)), value.to_string());
-        }
-
-        #[test]
         fn bytes_that_are_no_text_are_no_trouble(bytes in proptest::collection::vec(any::<u8>(), 0..16)) {
             let mut out = Vec::new();
             json_string(&mut out, &bytes);
             prop_assert!(out.len() >= bytes.len() + 2);
-        }
-    }
-
-    #[test]
-    fn the_ends_of_the_integers_have_their_digits() {
-        for value in [0, 9, 10, -1, i64::MIN, i64::MAX] {
-            assert_eq!(written(|out| integer(out, value)), value.to_string());
         }
     }
 }
