@@ -181,8 +181,8 @@ fn check_names_columns_whose_types_cannot_play_their_roles() {
     let rig = Rig::ready("types", &["public.outbox"]);
     rig.sql("CREATE DOMAIN label AS text; ALTER TABLE outbox ALTER type TYPE label, ALTER aggregateid TYPE label");
     rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
-    rig.sql("ALTER TABLE outbox ALTER aggregateid TYPE numeric USING 1");
-    rig.call(&["check"]).assert_said(5, &["aggregateid", "1700", "change the column's type"]);
+    rig.sql("ALTER TABLE outbox ALTER aggregatetype TYPE numeric USING 1");
+    rig.call(&["check"]).assert_said(5, &["aggregatetype", "1700", "change the column's type"]);
 }
 
 #[test]
