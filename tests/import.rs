@@ -62,7 +62,10 @@ fn what_cannot_be_imported_is_told() {
     let folder = Folder::new();
     let mysql = folder.write("mysql.json", r#"{"connector.class":"io.debezium.connector.mysql.MySqlConnector"}"#);
     let yaml = folder.write("connector.yaml", "apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnector\n");
+    let large = folder.write("large.properties", &"#".repeat(16 << 20));
     for (arguments, words) in [
+        (vec![large.as_str()], ["large.properties", "bytes or more"]),
+        (vec!["/dev/zero"], ["/dev/zero", "bytes or more"]),
         (vec![mysql.as_str()], ["MySqlConnector", "nothing to import"]),
         (vec![yaml.as_str()], ["YAML", "jq .spec.config"]),
         (vec!["/none.json"], ["/none.json", "cannot be read"]),
@@ -233,4 +236,38 @@ fn a_slot_that_is_read_or_confirmed_beyond_the_offset_is_not_taken_over() {
     assert!(taken.status.success(), "{}", text(&taken.stderr));
     assert_eq!(rig.value("SELECT position FROM walpost.checkpoint"), before);
     assert_eq!(rig.slot("confirmed_flush_lsn"), before, "nothing was confirmed");
+}
+
+#[test]
+fn an_offset_beyond_the_servers_log_is_not_taken_over() {
+    let handover = Handover::new("handed_future");
+    let before = handover.rig.value("SELECT position FROM walpost.checkpoint");
+    let path = handover.folder.path().join("future.dat");
+    let path = path.to_str().unwrap();
+    for value in [r#"{"lsn_commit":9000000000000000000}"#, r#"{"lsn_commit":-1,"lsn_proc":-1,"messageType":"INSERT"}"#]
+    {
+        std::fs::write(path, serialised(br#"["orders",{"server":"app"}]"#, value.as_bytes())).unwrap();
+        let taken = import(&[&handover.connector, "--offsets", path]);
+        assert_eq!(taken.status.code(), Some(30), "{}", text(&taken.stderr));
+        assert!(text(&taken.stderr).contains("another server"), "{}", text(&taken.stderr));
+    }
+    assert_eq!(handover.rig.value("SELECT position FROM walpost.checkpoint"), before);
+}
+
+#[test]
+fn a_checkpoint_table_of_an_earlier_walpost_is_read_and_then_completed_by_init() {
+    let rig = Rig::ready("former_table", &["public.outbox"]);
+    rig.sql("ALTER TABLE walpost.checkpoint DROP COLUMN settled_commit_lsn, DROP COLUMN settled_through");
+    let position = rig.value("SELECT position FROM walpost.checkpoint");
+    let shown = rig.call(&["checkpoint", "show"]);
+    shown.assert_success();
+    assert!(shown.output.contains(&position), "{}", shown.output);
+    let refused = rig.call(&["run", "--until", "0/1"]);
+    assert!(!refused.status.success() && refused.log.contains("walpost init"), "{}", refused.log);
+    rig.init();
+    assert_eq!(rig.value("SELECT position FROM walpost.checkpoint"), position, "it is the old checkpoint");
+    rig.insert("key", 0, 2);
+    let until = rig.value("SELECT pg_current_wal_flush_lsn()");
+    rig.call(&["run", "--until", &until]).assert_success();
+    assert!(rig.call(&["init", "--dry-run"]).output.contains("everything is there already"));
 }

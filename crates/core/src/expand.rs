@@ -11,6 +11,8 @@
 //! - Of an array of unlike objects it makes one schema whose order of fields, and whose choice between members that differ in
 //!   themselves, change from one run of the JVM to the next; a nested object may lose fields by it. Here the order is that of first
 //!   appearance in the document, and nested objects are united too, so that nothing is lost.
+//! - Of an array of many unlike objects it makes a value that is thousands of times as large as the document, since each object has a
+//!   null for every field of the others, and Kafka or its memory then refuse it. Here such a document is published as it is.
 //! - With `field.name.adjustment.mode` it renames a member in the schema, does not find the new name in the document, and publishes
 //!   null. Here the value stands under the new name. Where two names become one, the document is published as it is.
 //!

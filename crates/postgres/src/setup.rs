@@ -53,6 +53,8 @@ pub struct Facts {
     pub missing_schemas: Vec<String>,
     /// Whether `walpost.checkpoint` exists.
     pub has_checkpoint_table: bool,
+    /// Whether it exists in the form of an earlier walpost, without the columns of settled rows.
+    pub has_former_checkpoint_table: bool,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
 }
@@ -164,7 +166,8 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
         publications: inspect::publications(session, &settings.publications).await?,
         tables,
         missing_schemas: missing_schemas(session, &settings.outboxes).await?,
-        has_checkpoint_table: has_checkpoint_table(session).await?,
+        has_checkpoint_table: is_true(session, HAS_CHECKPOINT_TABLE).await?,
+        has_former_checkpoint_table: is_true(session, HAS_FORMER_CHECKPOINT_TABLE).await?,
         slot: inspect::slot_state(session, &settings.slot).await?,
     })
 }
@@ -181,8 +184,14 @@ async fn missing_schemas(session: &Session, tables: &[TableName]) -> Result<Vec<
         .map_err(|error| Error::from_sql(error, Phase::Query))
 }
 
-async fn has_checkpoint_table(session: &Session) -> Result<bool, Error> {
-    let row = session.query_one("SELECT to_regclass('walpost.checkpoint') IS NOT NULL", &[]).await?;
+const HAS_CHECKPOINT_TABLE: &str = "SELECT to_regclass('walpost.checkpoint') IS NOT NULL";
+
+const HAS_FORMER_CHECKPOINT_TABLE: &str = "
+SELECT to_regclass('walpost.checkpoint') IS NOT NULL AND count(*) < 2 FROM pg_attribute
+WHERE attrelid = to_regclass('walpost.checkpoint') AND attname IN ('settled_commit_lsn', 'settled_through') AND NOT attisdropped";
+
+async fn is_true(session: &Session, question: &str) -> Result<bool, Error> {
+    let row = session.query_one(question, &[]).await?;
     row.try_get(0).map_err(|error| Error::from_sql(error, Phase::Query))
 }
 

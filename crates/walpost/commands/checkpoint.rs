@@ -67,6 +67,13 @@ async fn show(settings: &Settings) -> Outcome {
 fn print_checkpoint(stored: &Stored) {
     say!("checkpoint: {} on timeline {} of system {}", stored.position, stored.timeline.0, stored.system.0);
     say!("            database {}, slot {}, epoch {}", stored.database, stored.slot, stored.epoch.0);
+    if let Some(rows) = stored.settled_rows {
+        say!(
+            "            of the transaction that commits at {} the rows up to {} are settled",
+            rows.commit_lsn,
+            rows.through
+        );
+    }
     if let Some(time) = stored.commit_time {
         say!("            last settled commit at {} ms since 1970 (UTC)", time.unix_millis());
     }

@@ -22,7 +22,7 @@ mod version;
 mod tests;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::Outcome;
@@ -33,6 +33,9 @@ use given::Everything;
 
 pub use offsets::Offsets;
 pub use version::Version;
+
+/// A configuration is some kilobytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// What is imported, and where to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +109,12 @@ fn read(files: &[PathBuf]) -> Result<Everything, Ended> {
     for path in files {
         let name = path.display().to_string();
         let refused = |reason: String| Ended::with_sentence(Exit::Configuration, format!("{name}: {reason}"));
-        let text = fs::read_to_string(path).map_err(|error| refused(format!("it cannot be read: {error}")))?;
+        let mut text = String::new();
+        let opened = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+        let length = opened.map_err(|error| refused(format!("it cannot be read: {error}")))?;
+        if u64::try_from(length).is_ok_and(|length| length >= MAX_FILE_BYTES) {
+            return Err(refused(format!("it has {MAX_FILE_BYTES} bytes or more, and no configuration has as many")));
+        }
         everything.read(&name, &text).map_err(refused)?;
     }
     Ok(everything)

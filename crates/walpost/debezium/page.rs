@@ -42,7 +42,7 @@ Versions are those of Debezium that know the option, from 0.9 on; Kafka's option
 | context headers | four with every record, unless turned off | none, unless `extended.headers.enabled = true` | few want them; the importer keeps them where they were |
 | without converters | the worker decides | text, JSON and `bytea` pass byte for byte | the payload is the application's own |
 | a row that fails | kills the task, or is dropped without a word (`errors.tolerance=all`) | is told with its reason and never passed over in silence | a lost event is no tolerance |
-| two columns that fill one field, a missing group in the replacement, an unknown placement | fail at every row | are refused at the start, all at once | a fault of the configuration is no row's fault |
+| two columns that fill one field, an unknown placement, a missing group in the replacement of a pattern that matches whatever comes | fail at every row | are refused at the start, all at once | a fault of the configuration is no row's fault |
 | an update that changes the primary key, where the publication publishes updates | is published like an insert, with a header `__debezium.oldkey` | is an update, and falls to `table.op.invalid.behavior` | an outbox row is published once, when it is inserted |
 | a column of a type that Debezium does not know (composite types, multiranges, `box`, `pg_lsn`, arrays of domains, …) | is left out, and whoever asks for it kills the task | is the text that PostgreSQL writes | nothing is guessed in it |
 | a domain over an enum anywhere in the table | kills the task | is as the enum | |

@@ -136,7 +136,7 @@ impl Bin {
     fn order(&self) -> Vec<usize> {
         match self {
             Self::List(list) => list.clone(),
-            Self::Tree(tree) => tree.order.iter().map(|node| tree.node(*node).key).collect(),
+            Self::Tree(tree) => tree.order(),
         }
     }
 
@@ -151,11 +151,12 @@ impl Bin {
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// A red-black tree and the order in which its nodes are given.
+/// A red-black tree and the order in which its nodes are given, a list that is linked both ways: whoever chooses the keys can make
+/// one tree of all of them, and moving the root to the front must not cost more then.
 struct Tree {
     nodes: Vec<Node>,
     root: usize,
-    order: Vec<usize>,
+    first: usize,
 }
 
 /// Nodes name each other by their places; no node is [`NONE`].
@@ -165,32 +166,61 @@ struct Node {
     parent: usize,
     children: [usize; 2],
     is_red: bool,
+    previous: usize,
+    next: usize,
 }
 
 const NONE: usize = usize::MAX;
 
+/// What is told of no node.
+const ABSENT: Node = Node { key: NONE, parent: NONE, children: [NONE; 2], is_red: false, previous: NONE, next: NONE };
+
 impl Tree {
     fn of(keys: &[Key], list: Vec<usize>) -> Self {
-        let mut tree = Self { nodes: Vec::with_capacity(list.len()), root: NONE, order: Vec::new() };
+        let mut tree = Self { nodes: Vec::with_capacity(list.len()), root: NONE, first: NONE };
         for key in list {
+            let last = tree.nodes.len().checked_sub(1).unwrap_or(NONE);
             tree.insert(keys, key);
+            tree.link(last, tree.nodes.len() - 1);
         }
-        tree.order = (0..tree.nodes.len()).collect();
         tree.move_root_to_front();
         tree
     }
 
     fn put(&mut self, keys: &[Key], key: usize) {
         let parent = self.insert(keys, key);
-        let behind = self.order.iter().position(|node| *node == parent).map_or(self.order.len(), |at| at + 1);
-        self.order.insert(behind, self.nodes.len() - 1);
+        self.link(parent, self.nodes.len() - 1);
         self.move_root_to_front();
     }
 
     fn move_root_to_front(&mut self) {
         let root = self.root;
-        self.order.retain(|node| *node != root);
-        self.order.insert(0, root);
+        let Node { previous, next, .. } = self.node(root);
+        self.set_next(previous, next);
+        self.link(NONE, root);
+    }
+
+    /// The nodes' keys in order.
+    fn order(&self) -> Vec<usize> {
+        let some = |at: usize| self.nodes.get(at);
+        std::iter::successors(some(self.first), |node| some(node.next)).map(|node| node.key).collect()
+    }
+
+    /// Puts a node into the order behind another, or first.
+    fn link(&mut self, behind: usize, node: usize) {
+        let next = if behind == NONE { self.first } else { self.node(behind).next };
+        self.set_next(behind, node);
+        self.set_next(node, next);
+    }
+
+    fn set_next(&mut self, at: usize, next: usize) {
+        match self.nodes.get_mut(at) {
+            Some(node) => node.next = next,
+            None => self.first = next,
+        }
+        if let Some(node) = self.nodes.get_mut(next) {
+            node.previous = at;
+        }
     }
 
     /// Gives the parent under which the key was put.
@@ -204,7 +234,7 @@ impl Tree {
             at = self.child(parent, side);
         }
         let new = self.nodes.len();
-        self.nodes.push(Node { key, parent, children: [NONE; 2], is_red: true });
+        self.nodes.push(Node { key, parent, is_red: true, ..ABSENT });
         if parent == NONE {
             self.root = new;
         } else {
@@ -261,7 +291,6 @@ impl Tree {
     }
 
     fn node(&self, at: usize) -> Node {
-        const ABSENT: Node = Node { key: NONE, parent: NONE, children: [NONE; 2], is_red: false };
         self.nodes.get(at).copied().unwrap_or(ABSENT)
     }
 
@@ -289,6 +318,41 @@ impl Tree {
     fn paint(&mut self, at: usize, is_red: bool) {
         if let Some(node) = self.nodes.get_mut(at) {
             node.is_red = is_red;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The order as it was told above, by a list that is searched through.
+    fn told(keys: &[Key], treeified: usize) -> Vec<usize> {
+        let mut tree = Tree { nodes: Vec::new(), root: NONE, first: NONE };
+        let mut order = Vec::new();
+        for key in 0..keys.len() {
+            let parent = tree.insert(keys, key);
+            let behind = order.iter().position(|node| *node == parent).filter(|_| key >= treeified);
+            order.insert(behind.map_or(order.len(), |at| at + 1), key);
+            if key + 1 >= treeified {
+                order.retain(|node| *node != tree.root);
+                order.insert(0, tree.root);
+            }
+        }
+        order
+    }
+
+    proptest! {
+        #[test]
+        fn the_root_comes_first_and_a_new_key_behind_its_parent(numbers in proptest::collection::vec(any::<i16>(), 9..200)) {
+            let keys: Vec<Key> = numbers.into_iter().map(Key::of_number).collect();
+            let mut tree = Tree::of(&keys, (0..9).collect());
+            for key in 9..keys.len() {
+                tree.put(&keys, key);
+            }
+            prop_assert_eq!(tree.order(), told(&keys, 9));
         }
     }
 }

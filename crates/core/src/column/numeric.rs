@@ -84,6 +84,10 @@ impl Numeric {
         let is_as_declared = self.precision == UNBOUNDED || usize::try_from(self.scale) == Ok(digits.fraction.len());
         match self.mode {
             DecimalHandling::String if is_as_declared => Ok(Value::String(text.clone())),
+            // Off the text, for a number of ten thousand zeros would be divided as often.
+            DecimalHandling::Precise if self.is_variable() => {
+                self.value(digits.without_trailing_zeros().decimal(EXPECTED)?)
+            }
             _ => self.value(digits.decimal(EXPECTED)?),
         }
     }
@@ -172,6 +176,12 @@ impl<'a> Digits<'a> {
             return Err(ValueError::Malformed { expected, offset: text.len() - left });
         }
         Ok(Self { is_negative: unsigned.len() != text.len(), whole, fraction })
+    }
+
+    /// The same number, without the zeros at its end that stand behind the point.
+    fn without_trailing_zeros(self) -> Self {
+        let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
+        Self { fraction: self.fraction.get(..self.fraction.len() - zeros).unwrap_or_default(), ..self }
     }
 
     /// The number with as many digits behind the point as the text has.
@@ -288,6 +298,17 @@ mod tests {
             let number = Decimal { unscaled: BigInt::from(unscaled), scale };
             let text = plain(&number);
             prop_assert_eq!(Digits::parse(&text, EXPECTED).and_then(|digits| digits.decimal(EXPECTED)), Ok(number));
+        }
+
+        #[test]
+        fn zeros_at_the_end_are_taken_off_the_text_as_off_the_number(unscaled in any::<i64>(), scale in 0..30_i32, zeros in 0..30_usize) {
+            let mut text = plain(&Decimal { unscaled: BigInt::from(unscaled), scale });
+            if scale > 0 {
+                text.extend(std::iter::repeat_n(b'0', zeros));
+            }
+            let digits = Digits::parse(&text, EXPECTED).unwrap();
+            let number = without_trailing_zeros(digits.decimal(EXPECTED).unwrap());
+            prop_assert_eq!(digits.without_trailing_zeros().decimal(EXPECTED), Ok(number));
         }
 
         #[test]

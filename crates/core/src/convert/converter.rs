@@ -234,6 +234,14 @@ impl Prepared {
         }
     }
 
+    /// How many bytes it keeps of the schema.
+    pub(crate) fn length(&self) -> usize {
+        match &self.form {
+            Form::Json(_, opening) => opening.len(),
+            Form::Text | Form::HeaderText | Form::Bytes(_) | Form::Single(_) => 0,
+        }
+    }
+
     /// Writes a value; `None` is Kafka's null.
     ///
     /// Null is null here, but for `JsonConverter`, which writes the default of the schema in its place or a null of its own. The

@@ -370,3 +370,13 @@ fn structs_are_named_by_the_path_to_them_and_optional_unless_united() {
         assert_eq!(json("true", &schema, &value), format!("{{\"schema\":{expected},\"payload\":{payload}}}"));
     }
 }
+
+#[test]
+fn a_document_does_not_grow_beyond_measure() {
+    let objects = |count: usize| (0..count).map(|at| format!(r#"{{"k{at}":1}}"#)).collect::<Vec<_>>().join(",");
+    let few = expanded(&format!(r#"{{"a":[{}]}}"#, objects(100)), IGNORE);
+    assert!(few.starts_with(r#"{"a":[{"k0":1,"k1":null,"#), "{few:.60}");
+    // Ten thousand objects of ten thousand fields.
+    let many = format!(r#"{{"a":[{}]}}"#, objects(10_000));
+    assert_eq!(expanded(&many, IGNORE), format!("!{many}"));
+}

@@ -47,7 +47,35 @@ struct Envelope {
     connector: Connector,
     schema: String,
     table: String,
-    memory: BTreeMap<(Box<[u8]>, Option<i32>), Prepared>,
+    memory: Memory,
+}
+
+/// The schemas of the routes and versions seen so far, ready to be written. Bounded: when it is full it is forgotten, and what would
+/// take too large a part of it is not kept at all.
+#[derive(Debug, Default)]
+struct Memory {
+    schemas: BTreeMap<(Box<[u8]>, Option<i32>), Prepared>,
+    /// What they take, about.
+    bytes: usize,
+}
+
+impl Memory {
+    const MAX_BYTES: usize = 16 << 20;
+    const MAX_BYTES_OF_ONE: usize = 1 << 20;
+
+    fn learn(&mut self, key: (Box<[u8]>, Option<i32>), fields: usize, made: &Prepared) {
+        const A_SCHEMA: usize = 512;
+        // The route stands in the key and in the name of the schema.
+        let bytes = A_SCHEMA + 2 * key.0.len() + fields * size_of::<Field>() + made.length();
+        if bytes > Self::MAX_BYTES_OF_ONE {
+            return;
+        }
+        if self.bytes + bytes > Self::MAX_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += bytes;
+        self.schemas.insert(key, made.clone());
+    }
 }
 
 /// A column that is a field of an enveloped value.
@@ -100,7 +128,7 @@ impl Body {
             connector: connector.clone(),
             schema: names.0.to_owned(),
             table: names.1.to_owned(),
-            memory: BTreeMap::new(),
+            memory: Memory::default(),
         });
         if let Some(envelope) = &envelope {
             connector.value.prepare(Some(&envelope.schema_of(envelope.fields.clone(), b"", None)))?;
@@ -169,10 +197,6 @@ impl Body {
 }
 
 impl Envelope {
-    /// When it is full it is forgotten, and a route too long to be part of an ordinary topic is not kept at all.
-    const MAX_SCHEMAS: usize = 10_000;
-    const MAX_ROUTE_LENGTH: usize = 1000;
-
     fn convert(
         &mut self,
         converter: &Converter,
@@ -195,29 +219,25 @@ impl Envelope {
                 }
                 prepared(converter, Some(&self.schema_of(fields, around.route, around.version)), &value)
             }
-            None if around.route.len() > Self::MAX_ROUTE_LENGTH => {
-                prepared(converter, Some(&self.schema_of(self.fields.clone(), around.route, around.version)), &value)
-            }
-            None => self.prepare(converter, around.route, around.version)?.convert(&value),
+            None => self.write(converter, around.route, around.version, &value),
         }
     }
 
-    fn prepare(
+    fn write(
         &mut self,
         converter: &Converter,
         route: &[u8],
         version: Option<i32>,
-    ) -> Result<&Prepared, ConvertError> {
-        let schema = || self.schema_of(self.fields.clone(), route, version);
+        value: &Value,
+    ) -> Result<Option<Bytes>, ConvertError> {
         let key = (Box::from(route), version);
-        if !self.memory.contains_key(&key) {
-            let made = converter.prepare(Some(&schema())).map_err(ConvertError::new)?;
-            if self.memory.len() >= Self::MAX_SCHEMAS {
-                self.memory.clear();
-            }
-            self.memory.insert(key.clone(), made);
+        if let Some(known) = self.memory.schemas.get(&key) {
+            return known.convert(value);
         }
-        self.memory.get(&key).ok_or_else(|| ConvertError::new("its schema was forgotten"))
+        let schema = self.schema_of(self.fields.clone(), route, version);
+        let made = converter.prepare(Some(&schema)).map_err(ConvertError::new)?;
+        self.memory.learn(key, self.fields.len(), &made);
+        made.convert(value)
     }
 
     fn schema_of(&self, fields: Vec<Field>, route: &[u8], version: Option<i32>) -> Arc<Schema> {
@@ -247,23 +267,27 @@ fn is_blank(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect;
+    use crate::connect::ConverterChoice;
+    use crate::convert::Side;
 
     #[test]
-    fn the_memory_of_schemas_is_bounded_and_long_routes_are_not_kept() {
-        let connector = Connector::new(connect::Options::default(), "").unwrap();
-        let converter = connector.value.clone();
-        let payload = Field { name: Arc::from(PAYLOAD_FIELD), schema: Arc::new(Schema::of(SchemaType::String)) };
-        let (schema, table) = ("public".to_owned(), "outbox".to_owned());
-        let mut envelope = Envelope { fields: vec![payload], connector, schema, table, memory: BTreeMap::new() };
-        let mut written = |route: &str, version| {
-            let payload = Value::String(Bytes::from_static(b"x"));
-            let around = Surroundings { fields: Vec::new(), route: route.as_bytes(), version: Some(version) };
-            assert!(envelope.convert(&converter, payload, Expanded::Unchanged, around).unwrap().is_some());
-            envelope.memory.len()
+    fn the_memory_of_schemas_is_bounded_by_what_they_take() {
+        let json = Converter::new(&ConverterChoice::plain("JsonConverter"), Side::Value).unwrap();
+        let prepared = |fields: usize| {
+            let field =
+                |at| Field { name: format!("column{at}").into(), schema: Schema::of(SchemaType::String).into() };
+            let schema = Schema::of(SchemaType::Struct((0..fields).map(field).collect()));
+            json.prepare(Some(&schema.into())).unwrap()
         };
-        assert_eq!(written(&"r".repeat(Envelope::MAX_ROUTE_LENGTH + 1), 1), 0);
-        let most = (0..12_000).map(|version| written("r", version)).max();
-        assert_eq!(most, Some(Envelope::MAX_SCHEMAS));
+        let mut memory = Memory::default();
+        let wide = prepared(1000);
+        for number in 0..1000_u32 {
+            memory.learn((Box::from(number.to_be_bytes()), None), 1000, &wide);
+            assert!(memory.bytes <= Memory::MAX_BYTES && memory.schemas.len() < 500, "{number}");
+            assert!(memory.schemas.contains_key(&(Box::from(number.to_be_bytes()), None)), "{number}");
+        }
+        let kept = memory.schemas.len();
+        memory.learn((vec![b'x'; Memory::MAX_BYTES_OF_ONE].into(), None), 1, &prepared(1));
+        assert_eq!(memory.schemas.len(), kept, "a route of a megabyte is not kept");
     }
 }

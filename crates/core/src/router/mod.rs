@@ -90,6 +90,12 @@ impl Router {
         &self.connector
     }
 
+    /// What the operator should know although nothing is refused.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        self.routes.warning()
+    }
+
     /// The options that it was made with.
     #[must_use]
     pub fn options(&self) -> &Options {

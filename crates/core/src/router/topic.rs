@@ -17,7 +17,8 @@ const MAX_TOPIC_LENGTH: usize = 249;
 #[derive(Debug)]
 pub(super) struct Routes {
     pattern: Pattern,
-    replacement: Replacement,
+    /// Or why there is none: then a value that the pattern matches routes nowhere, and one that it does not match still does.
+    replacement: Result<Replacement, String>,
     /// The default pattern needs no engine: it matches what has no line terminator, and its one group is all of that.
     is_default: bool,
     /// The topic of every value without a line terminator, where the default pattern meets a replacement without groups.
@@ -30,13 +31,15 @@ impl Routes {
             option: "route.topic.regex".into(),
             reason: sentence(&options.route_topic_regex, &refusal),
         })?;
-        let replacement =
-            Replacement::new(&options.route_topic_replacement, &pattern).map_err(|refusal| OptionFault {
-                option: "route.topic.replacement".into(),
-                reason: sentence(&options.route_topic_replacement, &refusal),
-            })?;
+        let replacement = Replacement::new(&options.route_topic_replacement, &pattern)
+            .map_err(|refusal| sentence(&options.route_topic_replacement, &refusal));
+        if let Err(reason) = &replacement
+            && matches_whatever(&pattern)
+        {
+            return Err(OptionFault::new("route.topic.replacement", reason.clone()));
+        }
         let is_default = options.route_topic_regex == DEFAULT_REGEX;
-        let fixed = replacement.fixed().filter(|_| is_default);
+        let fixed = replacement.as_ref().ok().and_then(Replacement::fixed).filter(|_| is_default);
         let only = match fixed.map(|topic| (topic, illegality(topic))) {
             Some((topic, None)) => Some(Arc::from(topic)),
             Some((topic, Some(rule))) => {
@@ -53,22 +56,35 @@ impl Routes {
         self.only.as_deref()
     }
 
+    /// What the operator should know although nothing is refused.
+    pub(super) fn warning(&self) -> Option<String> {
+        let reason = self.replacement.as_ref().err()?;
+        Some(format!(
+            "route.topic.replacement: a row whose value matches route.topic.regex will route nowhere, and so stop the relay: {reason}"
+        ))
+    }
+
     /// The topic of a value. The value has to match as a whole; then the *first* match anywhere in it is replaced, which need
     /// not be the whole. A value that does not match is the topic itself (Kafka's `RegexRouter`).
-    fn name(&self, value: &str) -> Result<String, StepLimit> {
+    fn name(&self, value: &str) -> Result<String, String> {
+        let unmatched = |limit: StepLimit| format!("cannot be matched by route.topic.regex: {limit}");
+        let replacement = || {
+            let replacement = self.replacement.as_ref();
+            replacement.map_err(|reason| format!("matches route.topic.regex, and route.topic.replacement {reason}"))
+        };
         if self.is_default {
-            return Ok(match has_line_terminator(value) {
-                true => value.to_owned(),
-                false => self.replacement.expand(|_| Some(value)),
-            });
+            return match has_line_terminator(value) {
+                true => Ok(value.to_owned()),
+                false => replacement().map(|replacement| replacement.expand(|_| Some(value))),
+            };
         }
-        if !self.pattern.matches(value)? {
+        if !self.pattern.matches(value).map_err(unmatched)? {
             return Ok(value.to_owned());
         }
-        Ok(match self.pattern.find(value)? {
-            Some(found) => self.replacement.replace(value, &found),
-            None => value.to_owned(),
-        })
+        match self.pattern.find(value).map_err(unmatched)? {
+            Some(found) => replacement().map(|replacement| replacement.replace(value, &found)),
+            None => Ok(value.to_owned()),
+        }
     }
 
     /// The topic of a value, from memory where it was asked for before.
@@ -86,7 +102,7 @@ impl Routes {
             return Ok(Arc::clone(topic));
         }
         let text = std::str::from_utf8(value).map_err(|_| "holds what is not UTF-8, so the row routes to no topic")?;
-        let topic = self.name(text).map_err(|limit| format!("cannot be matched by route.topic.regex: {limit}"))?;
+        let topic = self.name(text)?;
         match illegality(&topic) {
             None => Ok(memory.learn(value, topic)),
             Some(rule) => Err(format!("routes the row to \"{}\", which no topic can be called: {rule}", shown(&topic))),
@@ -96,6 +112,11 @@ impl Routes {
 
 fn sentence(text: &str, refusal: &Refusal) -> String {
     format!("\"{text}\" cannot be used: {refusal}")
+}
+
+/// Whether a pattern looks like one that every row matches, so that a replacement which cannot be used would let none pass.
+fn matches_whatever(pattern: &Pattern) -> bool {
+    ["a", "Order", "order.v1-x_Y"].iter().all(|value| pattern.matches(value).unwrap_or(false))
 }
 
 fn has_line_terminator(value: &str) -> bool {
@@ -189,6 +210,24 @@ mod tests {
         let (first, other, again) = (topic("a"), topic("b"), topic("a"));
         assert!(Arc::ptr_eq(&first, &again));
         assert!(!Arc::ptr_eq(&first, &other));
+    }
+
+    #[test]
+    fn a_replacement_that_cannot_be_used_is_the_fault_of_the_rows_that_need_it() {
+        let routes = routes("Foo(.*)", "t.${routedByValue}");
+        let topic = |value: &[u8]| routes.topic(value, &mut Memory::default());
+        assert_eq!(topic(b"Order").as_deref(), Ok("Order"));
+        let fault = topic(b"Foobar").unwrap_err();
+        assert!(fault.contains("route.topic.replacement") && fault.contains("routedByValue"), "{fault}");
+        assert!(routes.warning().is_some_and(|warning| warning.contains("routedByValue")));
+        for regex in [super::DEFAULT_REGEX, "(.*)", "(?<name>.+)", "(?s).*"] {
+            let options = Options {
+                route_topic_regex: regex.to_owned(),
+                route_topic_replacement: "t.${nobody}".to_owned(),
+                ..Options::default()
+            };
+            assert!(Routes::new(&options).is_err(), "{regex} matches all");
+        }
     }
 
     #[test]

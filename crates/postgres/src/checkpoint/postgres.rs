@@ -19,10 +19,13 @@ use crate::connection::ConnectionSettings;
 use crate::error::{Error as SqlError, Phase};
 use crate::sql::Session;
 
+// By way of JSON, a table that an earlier walpost made can be read, which lacks the columns of settled rows: `walpost init` reads it
+// before it adds them.
 const LOAD: &str = "
 SELECT format_version, system_identifier::text AS system_identifier, timeline, database, slot, position, commit_time,
-       settled_commit_lsn, settled_through, epoch
-FROM walpost.checkpoint WHERE relay = $1";
+       (to_jsonb(stored) ->> 'settled_commit_lsn')::pg_lsn AS settled_commit_lsn,
+       (to_jsonb(stored) ->> 'settled_through')::pg_lsn AS settled_through, epoch
+FROM walpost.checkpoint AS stored WHERE relay = $1";
 
 /// The order of the columns is that of `Written::parameters`.
 ///

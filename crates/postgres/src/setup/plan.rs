@@ -9,6 +9,7 @@ use crate::identifier::{quote_identifier, quote_literal, quote_table};
 use crate::inspect::Publication;
 
 const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
+const SETTLED_ROWS: &str = include_str!("../../../../migrations/0003_settled_rows.sql");
 const OUTBOX_TABLE: &str = include_str!("../../../../migrations/0002_outbox.sql");
 /// The name that the reference table has in its migration.
 const OUTBOX_NAME: &str = "\"public\".\"outbox\"";
@@ -161,6 +162,12 @@ fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, pla
 fn checkpoint_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     if settings.with_checkpoint_table && !facts.has_checkpoint_table {
         plan.schema(CHECKPOINT_TABLE.to_owned(), "where the relay keeps how far it got");
+    }
+    if settings.with_checkpoint_table && facts.has_former_checkpoint_table {
+        plan.schema(
+            SETTLED_ROWS.to_owned(),
+            "what the table of an earlier walpost lacks; relays that run go on meanwhile",
+        );
     }
 }
 

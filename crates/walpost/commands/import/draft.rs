@@ -137,6 +137,9 @@ impl Draft {
 /// Writes a comment, broken at blanks.
 fn wrap(out: &mut String, prefix: &str, text: &str) {
     let mut line = String::new();
+    // TOML allows no controls in a comment, nor should a terminal see them.
+    let text: String =
+        text.chars().map(|ch| if ch.is_control() && !ch.is_whitespace() { '\u{FFFD}' } else { ch }).collect();
     for word in text.split_whitespace() {
         if !line.is_empty() && prefix.len() + line.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(out, "{prefix}{line}");
@@ -171,6 +174,22 @@ mod tests {
                         # CANNOT: walpost does not do this\n#   a.password = (not shown): why.\n\n\
                         # Needless here\n#   b = 2: why not.\n";
         assert_eq!(file, expected);
+    }
+
+    #[test]
+    fn whatever_a_comment_says_the_file_is_toml() {
+        let mut draft = Draft::default();
+        let odd = "\u{0}\u{1b}[31m\u{7f}\n[sink]\r\ntype = 'x'\u{85}a = 1\u{2028}\u{b}\u{c}b = 2";
+        draft.section("[source]");
+        draft.check(odd);
+        draft.option(odd, odd);
+        draft.leave(Heading::Unknown, odd, odd, odd);
+        let file = draft.finish(&[odd.to_owned()]);
+        let (table, mistakes) = toml::de::DeTable::parse_recoverable(&file);
+        assert!(mistakes.is_empty(), "{mistakes:?}: {file:?}");
+        let source = table.get_ref().get("source").unwrap().get_ref().as_table().unwrap();
+        assert_eq!((table.get_ref().len(), source.len()), (1, 1), "{file}");
+        assert_eq!(source.get(odd).unwrap().get_ref().as_str(), Some(odd));
     }
 
     #[test]

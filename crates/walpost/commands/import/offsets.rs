@@ -24,7 +24,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use walpost_core::position::{Checkpoint, Epoch};
-use walpost_core::start::{ServerState, SlotState};
+use walpost_core::start::{ServerState, SlotState, StartState};
 use walpost_postgres::checkpoint;
 use walpost_postgres::{inspect, sql};
 
@@ -122,6 +122,16 @@ pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owne
                 resume.commit()
             ),
         ));
+    }
+    if resume.commit() > server.flushed {
+        let state = StartState::Future { position: resume.commit(), flushed: server.flushed };
+        let sentence = format!(
+            "the stored offset {} lies beyond the server's log, which ends at {}: the offset is that of another server, or this one was \
+             restored from older data; nothing was taken over",
+            resume.commit(),
+            server.flushed
+        );
+        return Err(Ended::with_sentence(Exit::of_start(&state), sentence));
     }
     let resumed = match resume {
         Resume::At(commit) => Resumed::at(commit),

@@ -41,7 +41,21 @@ pub(super) fn literal(value: &str) -> String {
 /// Whether a value must not be shown, by its option's name.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
-    let parts = ["password", "passwd", "passphrase", "secret", "jaas", "token", "credential", "api.key", "apikey"];
+    let parts = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "jaas",
+        "token",
+        "credential",
+        "api.key",
+        "apikey",
+        "access.key",
+        "accesskey",
+        "private.key",
+        "connectionstring",
+    ];
     // The address of a token's issuer and how long one is buffered are no secrets.
     let is_open = name.ends_with("url") || name.ends_with("seconds") || name.ends_with(".ms");
     let is_named = parts.iter().any(|part| name.contains(part)) || name.ends_with("keystore.key");
@@ -59,9 +73,10 @@ pub(super) fn shown(name: &str, value: &str) -> String {
 
 /// A URL with a password, or what looks like a login.
 fn holds_password(value: &str) -> bool {
-    let authority = value.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
-    let is_url = authority.and_then(|authority| authority.rsplit_once('@')).is_some_and(|(user, _)| user.contains(':'));
-    is_url || value.to_lowercase().contains("password=")
+    let authorities = value.split("://").skip(1).filter_map(|rest| rest.split(['/', '?']).next());
+    let mut logins = authorities.filter_map(|authority| authority.rsplit_once('@'));
+    let assigned: String = value.to_lowercase().split_whitespace().collect();
+    logins.any(|(user, _)| user.contains(':')) || ["password=", "accesskey="].iter().any(|part| assigned.contains(part))
 }
 
 /// A reference of a `ConfigProvider` that makes up a whole value.
@@ -151,6 +166,11 @@ mod tests {
             ("value.converter.schema.registry.basic.auth.user.info", "u:p", "(not shown)"),
             ("value.converter.schema.registry.url", "http://u:p@registry", "(not shown)"),
             ("signal.consumer.x", "PlainLoginModule password=\"p\"", "(not shown)"),
+            ("signal.consumer.x", "PlainLoginModule password = \"p\"", "(not shown)"),
+            ("x.urls", "http://a/,http://u:p@b", "(not shown)"),
+            ("x.hub", "Endpoint=sb://h/;SharedAccessKey=k", "(not shown)"),
+            ("debezium.sink.eventhubs.connectionstring", "Endpoint=sb://h/", "(not shown)"),
+            ("x.aws.access.key", "AKIA", "(not shown)"),
             ("sasl.oauthbearer.token.endpoint.url", "https://idp", "https://idp"),
             ("heartbeat.action.query", "INSERT\nINTO", "INSERT INTO"),
         ] {

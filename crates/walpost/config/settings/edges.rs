@@ -57,7 +57,8 @@ pub(super) fn connector<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, run
 pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, connector: Connector) -> Judgement<Router> {
     let parsed = Options::from_pairs(pairs).map_err(sentences)?;
     let router = Router::of_connector(parsed.options, connector).map_err(sentences)?;
-    Ok((router, parsed.warnings.into_iter().map(Sentence::about_all).collect()))
+    let warnings = parsed.warnings.into_iter().chain(router.warning()).map(Sentence::about_all).collect();
+    Ok((router, warnings))
 }
 
 fn sentences(faults: Vec<OptionFault>) -> Vec<Sentence> {

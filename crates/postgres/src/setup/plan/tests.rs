@@ -43,6 +43,7 @@ fn nothing_but_tables() -> Facts {
         tables: settings().outboxes.into_iter().map(|table| inspected(table, Some('r'))).collect(),
         missing_schemas: Vec::new(),
         has_checkpoint_table: false,
+        has_former_checkpoint_table: false,
         slot: None,
     }
 }
@@ -80,6 +81,7 @@ fn everything() -> Facts {
         publications: vec![publication(settings().outboxes)],
         missing_schemas: Vec::new(),
         has_checkpoint_table: true,
+        has_former_checkpoint_table: false,
         slot: Some(slot()),
         ..nothing_but_tables()
     }
@@ -254,4 +256,16 @@ fn what_the_role_lacks_is_said_beforehand_and_only_where_it_is_needed() {
         assert!(obstacle.contains(part), "{obstacle}");
     }
     assert_eq!(plan(&settings(), &strangers(everything()), None).obstacles, [""; 0]);
+}
+
+#[test]
+fn a_checkpoint_table_of_an_earlier_walpost_gets_what_it_lacks() {
+    let facts = Facts { has_checkpoint_table: true, has_former_checkpoint_table: true, ..nothing_but_tables() };
+    for (with_checkpoint_table, count) in [(true, 1), (false, 0)] {
+        let settings = SetupSettings { with_checkpoint_table, ..settings() };
+        let plan = plan(&settings, &facts, None);
+        let added: Vec<_> = plan.steps.iter().filter(|step| step.sql.contains("settled_through")).collect();
+        assert_eq!(added.len(), count);
+        assert!(added.iter().all(|step| step.sql.contains("ALTER TABLE walpost.checkpoint")), "{added:?}");
+    }
 }
