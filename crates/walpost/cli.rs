@@ -164,7 +164,7 @@ struct ImportDebezium {
     /// Make the slot's position the checkpoint; what the connector published behind it is published again
     #[arg(long, conflicts_with = "offsets")]
     checkpoint: bool,
-    /// Make the offset that Connect stored the checkpoint, so that nothing is published again: the file of a standalone worker or of Debezium Server, or
+    /// Make the offset that Connect stored the checkpoint, so that nothing that it covers is published again: the file of a standalone worker or of Debezium Server, or
     /// kafka:TOPIC (kafka:TOPIC@HOST:PORT for other brokers)
     #[arg(long, value_name = "OFFSETS")]
     offsets: Option<commands::Offsets>,

@@ -5,7 +5,8 @@
 //!
 //! One event passes through it by function name: [`session::Session::receive`] takes a [`frame::Frame`],
 //! [`pgoutput::Message::parse`] reads it, [`catalog::Catalog`] knows whether its relation is an outbox,
-//! [`router::Router::route`] makes the [`record::Record`], [`ledger::Ledger`] keeps it until it is settled, and
+//! [`router::Router::route`] makes the [`record::Record`] (where text cannot pass as it is, [`column::ColumnType::read`] reads it and
+//! [`convert::Prepared::convert`] writes it), [`ledger::Ledger`] keeps it until it is settled, and
 //! [`session::Session::poll`] says what to do next.
 
 pub mod backoff;

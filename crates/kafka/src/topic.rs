@@ -18,7 +18,8 @@ use crate::settings::Settings;
 const ANSWER: Duration = Duration::from_secs(30);
 const WHOLE: Duration = Duration::from_secs(300);
 
-/// The keys and values together; far more than any cluster has offsets.
+/// The keys and their last values together; far more than any cluster has offsets. What was written before them, and not compacted
+/// yet, does not count.
 const MAX_BYTES: usize = 256 << 20;
 
 /// The last value of each key; `None` where the last record is a tombstone.
@@ -84,7 +85,7 @@ pub fn read_topic(settings: &Settings, servers: Option<&str>, topic: &str) -> Re
 fn read_assigned(consumer: &BaseConsumer, topic: &str, partitions: usize) -> Result<LastValues, ReadError> {
     let topic = || topic.to_owned();
     let since = Instant::now();
-    let mut last = BTreeMap::new();
+    let mut last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
     let (mut ended, mut bytes) = (0, 0);
     while ended < partitions {
         if since.elapsed() > WHOLE {
@@ -95,10 +96,12 @@ fn read_assigned(consumer: &BaseConsumer, topic: &str, partitions: usize) -> Res
             Some(Ok(message)) => {
                 let key = message.key().unwrap_or_default();
                 bytes += key.len() + message.payload().map_or(0, <[u8]>::len);
+                if let Some(replaced) = last.insert(key.to_vec(), message.payload().map(<[u8]>::to_vec)) {
+                    bytes -= key.len() + replaced.map_or(0, |value| value.len());
+                }
                 if bytes > MAX_BYTES {
                     return Err(ReadError::TooLarge { topic: topic() });
                 }
-                last.insert(key.to_vec(), message.payload().map(<[u8]>::to_vec));
             }
             Some(Err(KafkaError::PartitionEOF(_))) => ended += 1,
             // librdkafka goes on by itself; if it does not, the deadline does.

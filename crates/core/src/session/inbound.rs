@@ -131,7 +131,7 @@ pub struct Counters {
     pub unknown_messages: u64,
     /// Transactions from before the start position.
     pub skipped_transactions: u64,
-    /// Rows that the last session of this process had settled already.
+    /// Rows that the last session of this process, or another relay before us, had settled already.
     pub skipped_rows: u64,
     /// Reports of the sink about records that were not out.
     pub stale_reports: u64,
