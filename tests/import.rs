@@ -7,7 +7,7 @@ use walpost::debezium::page;
 use walpost_testkit::servers::shared_kafka;
 
 use crate::config::Folder;
-use crate::rig::{LIMIT, Rig, WALPOST};
+use crate::rig::{LIMIT, Rig, WALPOST, eventually};
 
 fn import(arguments: &[&str]) -> Output {
     let mut command = Command::new(WALPOST);
@@ -270,4 +270,47 @@ fn a_checkpoint_table_of_an_earlier_walpost_is_read_and_then_completed_by_init()
     let until = rig.value("SELECT pg_current_wal_flush_lsn()");
     rig.call(&["run", "--until", &until]).assert_success();
     assert!(rig.call(&["init", "--dry-run"]).output.contains("everything is there already"));
+}
+
+#[test]
+fn a_takeover_within_a_transaction_outlives_a_kill_another_takeover_and_a_copy() {
+    let mut handover = Handover::new("handed_killed");
+    let rig = &handover.rig;
+    rig.sql("ALTER TABLE public.outbox ALTER type SET DEFAULT 'Changed'");
+    rig.insert("key", 0, 5);
+    let logged = handover.logged();
+    let mark = |rig: &Rig| {
+        rig.value("SELECT settled_through - '0/0'::pg_lsn FROM walpost.checkpoint").parse::<u64>().unwrap_or_default()
+    };
+    for row in [0, 2] {
+        let taken = handover.take_over(logged[row].lsn);
+        assert!(taken.status.success(), "{}", text(&taken.stderr));
+        assert_eq!(mark(rig), logged[row].lsn);
+    }
+    // A relay that claims, and is killed before the first row: somebody holds the table, so that its DEFAULT cannot be asked for.
+    let lock = "BEGIN; LOCK TABLE public.outbox IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(60)";
+    let mut holder =
+        Command::new("psql").args([&rig.database.url(), "-qc", lock]).stderr(Stdio::null()).spawn().unwrap();
+    let held = "FROM pg_locks WHERE relation = 'public.outbox'::regclass AND mode = 'AccessExclusiveLock' AND granted";
+    eventually("the table to be locked", || rig.value(&format!("SELECT count(*) {held}")) == "1");
+    let epoch = rig.value("SELECT epoch FROM walpost.checkpoint");
+    let relay = rig.start_streaming();
+    eventually("the relay to claim", || rig.value("SELECT epoch FROM walpost.checkpoint") != epoch);
+    relay.kill9().unwrap();
+    rig.sql(&format!("SELECT pg_terminate_backend(pid) {held}"));
+    holder.wait().unwrap();
+    assert_eq!(mark(rig), logged[2].lsn);
+
+    let file = format!("file:{}", handover.folder.path().join("checkpoint").display());
+    rig.call(&["checkpoint", "copy", "--to", &file]).assert_success();
+    let shown = rig.call(&["checkpoint", "show"]);
+    shown.assert_said(0, &[]);
+    assert!(shown.output.contains("are settled"), "{}", shown.output);
+    let path = format!("{:?}", file.trim_start_matches("file:"));
+    handover.rig.configure(|config| config.set("checkpoint", "store", r#""file""#).set("checkpoint", "path", &path));
+    handover.rig.call(&["checkpoint", "copy", "--to", "postgres"]).assert_success();
+    handover.rig.configure(|config| config.unset("checkpoint", "path").set("checkpoint", "store", r#""postgres""#));
+    assert_eq!(mark(&handover.rig), logged[2].lsn, "there and back");
+    let owed: Vec<_> = logged[3..].iter().map(|row| row.id.clone()).collect();
+    assert_eq!(handover.published(), owed);
 }

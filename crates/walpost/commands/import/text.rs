@@ -41,6 +41,7 @@ pub(super) fn literal(value: &str) -> String {
 /// Whether a value must not be shown, by its option's name.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
+    let letters = name.replace(['.', '-', '_'], "");
     let parts = [
         "password",
         "passwd",
@@ -49,16 +50,14 @@ pub(super) fn is_secret(name: &str) -> bool {
         "jaas",
         "token",
         "credential",
-        "api.key",
         "apikey",
-        "access.key",
         "accesskey",
-        "private.key",
+        "privatekey",
         "connectionstring",
     ];
     // The address of a token's issuer and how long one is buffered are no secrets.
     let is_open = name.ends_with("url") || name.ends_with("seconds") || name.ends_with(".ms");
-    let is_named = parts.iter().any(|part| name.contains(part)) || name.ends_with("keystore.key");
+    let is_named = parts.iter().any(|part| letters.contains(part)) || name.ends_with("keystore.key");
     (is_named && !is_open) || name.contains("user.info")
 }
 
@@ -171,6 +170,7 @@ mod tests {
             ("x.hub", "Endpoint=sb://h/;SharedAccessKey=k", "(not shown)"),
             ("debezium.sink.eventhubs.connectionstring", "Endpoint=sb://h/", "(not shown)"),
             ("x.aws.access.key", "AKIA", "(not shown)"),
+            ("x.api-key", "k", "(not shown)"),
             ("sasl.oauthbearer.token.endpoint.url", "https://idp", "https://idp"),
             ("heartbeat.action.query", "INSERT\nINTO", "INSERT INTO"),
         ] {
