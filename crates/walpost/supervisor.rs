@@ -565,7 +565,7 @@ fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit, slot
 /// behind the start of its commit record is enough, and nothing of the next one is passed over.
 fn skipping(slot: &str, identity: Identity) -> String {
     format!(
-        "to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",
+        "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",
         identity.commit_lsn
     )
 }

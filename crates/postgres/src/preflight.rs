@@ -9,6 +9,7 @@ use walpost_core::finding::Finding;
 
 use crate::identifier::{quote_identifier, quote_table};
 use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
+use crate::setup::made_anew;
 
 /// Judges an inspection. The worst come first.
 #[must_use]
@@ -151,18 +152,24 @@ fn no_publication(name: &str) -> Finding {
 fn publications(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
     for name in &subject.publications {
         match inspection.publications.iter().find(|publication| publication.name == *name) {
-            Some(publication) => self::publication(publication, found),
+            Some(publication) => self::publication(publication, subject, found),
             None => found.push(no_publication(name)),
         }
     }
 }
 
-fn publication(publication: &Publication, found: &mut Vec<Finding>) {
+fn publication(publication: &Publication, wanted: &Subject, found: &mut Vec<Finding>) {
     let subject = format!("publication \"{}\"", publication.name);
     let name = quote_identifier(&publication.name);
     if publication.all_tables {
         let sentence = "it is FOR ALL TABLES: the server sends every table's rows, and updates of tables without a replica identity fail";
-        found.push(Finding::error(&subject, sentence, format!("make it anew under the same name: DROP PUBLICATION {name}, then CREATE PUBLICATION {name} FOR TABLE <outbox> WITH (publish = 'insert', publish_via_partition_root = true)")));
+        let tables: Vec<_> = wanted.outboxes.iter().map(|outbox| &outbox.table).collect();
+        let anew = made_anew(&publication.name, &tables);
+        found.push(Finding::error(
+            &subject,
+            sentence,
+            format!("make it anew under the same name, in one transaction: {anew}"),
+        ));
     }
     if !publication.inserts {
         let remedy = format!("run ALTER PUBLICATION {name} SET (publish = 'insert')");

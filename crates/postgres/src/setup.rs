@@ -19,6 +19,7 @@ use crate::identifier::SlotName;
 use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
 
+pub(crate) use plan::made_anew;
 pub use plan::plan;
 
 /// What is wanted.

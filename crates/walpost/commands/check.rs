@@ -96,6 +96,12 @@ async fn start_finding(
             }
         },
     };
+    let has_no_table = settings.checkpoint().store() == &settings::Store::Postgres && has_table.is_none();
+    if has_no_table && inspection.slot.is_some() && !settings.source().may_create() {
+        let remedy = "run: walpost init, which begins where the slot stands; after another relay, import its position first: walpost \
+                      import debezium with --offsets or --checkpoint";
+        return Ok(Some(Finding::error("walpost.checkpoint", "the table does not exist", remedy)));
+    }
     let server = inspect::server_state(sql, settings.source().connection()).await?;
     let state = start::compare(&server, inspection.slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
     // A slot in use is waited for, and it may be the relay's own.

@@ -113,6 +113,15 @@ fn add_tables(name: &str, tables: &[&TableName], plan: &mut Plan) {
     );
 }
 
+/// How a publication is made anew for these tables alone. In one transaction: the slot cannot be read through a moment without it.
+pub(crate) fn made_anew(name: &str, tables: &[&TableName]) -> String {
+    let (quoted, tables) = (quote_identifier(name), list(tables));
+    format!(
+        "BEGIN; DROP PUBLICATION {quoted}; CREATE PUBLICATION {quoted} FOR TABLE {tables} WITH (publish = 'insert', \
+         publish_via_partition_root = true); COMMIT"
+    )
+}
+
 fn list(tables: &[&TableName]) -> String {
     tables.iter().map(|table| quote_table(table)).collect::<Vec<_>>().join(", ")
 }
@@ -123,8 +132,8 @@ fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, pla
     let quoted = quote_identifier(name);
     if publication.all_tables {
         plan.obstacles.push(format!(
-            "the publication \"{name}\" is FOR ALL TABLES; make it anew under the same name for the outboxes alone: DROP PUBLICATION {quoted}, then CREATE PUBLICATION {quoted} FOR TABLE {} WITH (publish = 'insert', publish_via_partition_root = true)",
-            list(&settings.outboxes.iter().collect::<Vec<_>>())
+            "the publication \"{name}\" is FOR ALL TABLES; make it anew under the same name for the outboxes alone, in one transaction, for no row may be committed without it: {}",
+            made_anew(name, &settings.outboxes.iter().collect::<Vec<_>>())
         ));
         return;
     }

@@ -101,7 +101,8 @@ fn converter(
             };
             let names: Vec<String> = choice.options.iter().map(|(option, _)| format!("{prefix}{option}")).collect();
             let with = if names.is_empty() { String::new() } else { format!(" With it goes {}.", names.join(", ")) };
-            draft.leave(Heading::Cannot, &key, &class, &format!("{reason}.{with}"));
+            let stop = if reason.ends_with(['.', '?']) { "" } else { "." };
+            draft.leave(Heading::Cannot, &key, &class, &format!("{reason}{stop}{with}"));
             let whose = if is_own { "" } else { "the worker's " };
             section.check(&format!(
                 "{whose}{key} = {class} cannot be had (see below), and consumers would get other bytes."
