@@ -134,8 +134,8 @@ pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owne
         return Err(Ended::with_sentence(Exit::of_start(&state), sentence));
     }
     let resumed = match resume {
-        Resume::At(commit) => Resumed::at(commit),
-        Resume::Within { .. } => resume::look(settings, &server, base.position, resume).await?,
+        Resume::At(commit) if commit == base.position => Resumed::at(commit),
+        Resume::At(_) | Resume::Within { .. } => resume::look(settings, &server, base.position, resume).await?,
     };
     let checkpoint = Checkpoint {
         position: resumed.position,

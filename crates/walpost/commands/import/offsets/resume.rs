@@ -40,7 +40,7 @@ impl Resumed {
     }
 }
 
-/// Reads the transaction behind the offset. `confirmed` is what the server knows already.
+/// Reads the log from the slot's position up to the offset, and the transaction behind it. `confirmed` is the slot's position.
 pub(super) async fn look(
     settings: &Settings,
     server: &ServerState,
@@ -52,12 +52,12 @@ pub(super) async fn look(
     let session =
         sql::Session::connect(connection, STATEMENT_TIMEOUT).await.map_err(|error| postgres_refused(&error))?;
     let stream_settings =
-        StreamSettings::new(source.slot().clone(), source.publications().to_vec(), resume.commit(), confirmed);
+        StreamSettings::new(source.slot().clone(), source.publications().to_vec(), confirmed, confirmed);
     let mut stream = Stream::connect(connection, session.endpoint(), &stream_settings)
         .await
         .map_err(|error| postgres_refused(&error))?;
     let outboxes = settings.outboxes().iter().map(|outbox| outbox.table.clone()).collect();
-    let mut rest = Rest::new(resume, server.flushed, outboxes);
+    let mut rest = Rest::new(resume, confirmed, server.flushed, outboxes);
     let mut frames = Vec::new();
     loop {
         match tokio::time::timeout(SILENCE, stream.next_frames(&mut frames)).await {
@@ -77,9 +77,13 @@ pub(super) async fn look(
     }
 }
 
-/// The first transaction behind the offset, as it comes.
+/// The log up to the offset and the first transaction behind it, as they come.
 struct Rest {
     resume: Resume,
+    /// Where the slot stands, and where to go on if the offset is not of this log.
+    confirmed: Lsn,
+    /// The slot stands at the offset, or the COMMIT that ends there was read.
+    is_reached: bool,
     /// How far the log went when the look began: behind it nothing is waited for.
     flushed: Lsn,
     outboxes: BTreeSet<TableName>,
@@ -101,8 +105,9 @@ struct Open {
 }
 
 impl Rest {
-    fn new(resume: Resume, flushed: Lsn, outboxes: BTreeSet<TableName>) -> Self {
-        Self { resume, flushed, outboxes, relations: BTreeSet::new(), open: None }
+    fn new(resume: Resume, confirmed: Lsn, flushed: Lsn, outboxes: BTreeSet<TableName>) -> Self {
+        let is_reached = confirmed == resume.commit();
+        Self { resume, confirmed, is_reached, flushed, outboxes, relations: BTreeSet::new(), open: None }
     }
 
     /// Takes a frame; answers once it is known where to go on.
@@ -155,6 +160,13 @@ impl Rest {
     /// that is looked for is found in no wrong one.
     fn on_commit(&mut self, end: Lsn) -> Option<Resumed> {
         let open = self.open.take()?;
+        if !self.is_reached {
+            self.is_reached = end == self.resume.commit();
+            return match self.resume {
+                Resume::At(commit) if self.is_reached => Some(Resumed::at(commit)),
+                _ => (end > self.resume.commit()).then(|| self.not_found()),
+            };
+        }
         let Resume::Within { commit, row, events } = self.resume else {
             return Some(Resumed::at(self.resume.commit()));
         };
@@ -185,8 +197,16 @@ impl Rest {
         Some(Resumed { position: commit, settled_rows, sentence })
     }
 
-    /// The row of the offset did not come: whatever is not known to be published is published again.
+    /// The offset, or its row, did not come: whatever is not known to be published is published again.
     fn not_found(&self) -> Resumed {
+        if !self.is_reached {
+            let sentence = format!(
+                "no transaction in the slot's log ends at the stored offset {}: the publication was changed since, or the offset is that of another \
+                 server. The relay begins where the slot stands, and what was published after that is published again",
+                self.resume.commit()
+            );
+            return Resumed { position: self.confirmed, settled_rows: None, sentence };
+        }
         let position = self.resume.commit();
         let sentence = "the row of the offset is not in the first transaction behind it, so that this one is published whole, and perhaps for \
                         the second time"

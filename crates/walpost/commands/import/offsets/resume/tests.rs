@@ -50,7 +50,7 @@ fn keepalive(wal_end: u64) -> Frame {
 fn resumed(row: u64, events: Option<u64>, frames: &[Frame]) -> Option<Resumed> {
     let resume = Resume::Within { commit: Lsn::new(STORED), row: Lsn::new(row), events };
     let outboxes = [TableName { schema: "public".to_owned(), table: "outbox".to_owned() }];
-    let mut rest = Rest::new(resume, Lsn::new(0x300), outboxes.into());
+    let mut rest = Rest::new(resume, resume.commit(), Lsn::new(0x300), outboxes.into());
     frames.iter().find_map(|frame| rest.receive(frame).unwrap())
 }
 
@@ -108,9 +108,34 @@ fn a_transaction_without_outbox_rows_is_passed_over_and_a_change_that_is_no_inse
 }
 
 #[test]
+fn an_offset_is_believed_only_where_a_transaction_of_the_log_ends_at_it() {
+    const SLOT: Lsn = Lsn::new(0x80);
+    let outboxes = || [TableName { schema: "public".to_owned(), table: "outbox".to_owned() }].into();
+    let stored = Lsn::new(STORED);
+    let row = Lsn::new(0x110);
+    for resume in [Resume::At(stored), Resume::Within { commit: stored, row, events: None }] {
+        let come = |frames: &[Frame]| {
+            let mut rest = Rest::new(resume, SLOT, Lsn::new(0x300), outboxes());
+            frames.iter().find_map(|frame| rest.receive(frame).unwrap()).unwrap()
+        };
+        let before = transaction(0x84, 0x88, &[(OUTBOX, 0x82)]);
+        let own = [before.clone(), transaction(STORED - 4, STORED, &[(OUTBOX, STORED - 8)])].concat();
+        let behind = transaction(COMMIT, END, &[(OUTBOX, 0x110)]);
+        let found = come(&[own, behind.clone()].concat());
+        let expected = if resume == Resume::At(stored) { stored } else { Lsn::new(END) };
+        assert_eq!((found.position, found.settled_rows), (expected, None), "{}", found.sentence);
+        for elsewhere in [[before.clone(), behind].concat(), [before, vec![keepalive(0x300)]].concat()] {
+            let found = come(&elsewhere);
+            assert_eq!((found.position, found.settled_rows), (SLOT, None), "{}", found.sentence);
+            assert!(found.sentence.contains("another server"), "{}", found.sentence);
+        }
+    }
+}
+
+#[test]
 fn a_stream_that_cannot_be_read_is_told() {
     let wal = Lsn::new(1);
     let frame = XLogData { wal_start: wal, wal_end: wal, server_time: Timestamp::default(), data: "B".into() };
-    let mut rest = Rest::new(Resume::At(wal), wal, BTreeSet::new());
+    let mut rest = Rest::new(Resume::At(wal), wal, wal, BTreeSet::new());
     assert!(rest.receive(&Frame::XLogData(frame)).is_err());
 }
