@@ -239,6 +239,21 @@ fn a_slot_that_is_read_or_confirmed_beyond_the_offset_is_not_taken_over() {
 }
 
 #[test]
+fn a_slot_that_the_connector_moved_on_since_init_is_taken_over() {
+    let handover = Handover::new("handed_moved");
+    let rig = &handover.rig;
+    rig.insert("key", 0, 2);
+    // As a connector that publishes and confirms.
+    let slot = rig.value("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()");
+    rig.sql(&format!("SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())"));
+    let confirmed = rig.slot("confirmed_flush_lsn");
+    assert_ne!(rig.value("SELECT position FROM walpost.checkpoint"), confirmed, "init's own lies before it");
+    let taken = import(&[&handover.connector, "--checkpoint"]);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    assert_eq!(rig.value("SELECT position FROM walpost.checkpoint"), confirmed);
+}
+
+#[test]
 fn an_offset_beyond_the_servers_log_is_not_taken_over() {
     let handover = Handover::new("handed_future");
     let before = handover.rig.value("SELECT position FROM walpost.checkpoint");

@@ -32,7 +32,7 @@ pub struct Init {
 /// # Errors
 /// The database cannot be reached, or refuses, or something is in the way.
 pub async fn init(settings: Settings, options: Init) -> Outcome {
-    let mut preparation = Preparation::look(&settings, options.with_outbox).await?;
+    let mut preparation = Preparation::look(&settings, options.with_outbox, is_out_of_order).await?;
     say!("{}", preparation.plan.to_string().trim_end());
     preparation.refuse_obstacles()?;
     if options.is_dry_run {
@@ -56,7 +56,19 @@ pub async fn init(settings: Settings, options: Init) -> Outcome {
 /// # Errors
 /// As [`init`]; whether trying again can help is for the caller to judge.
 pub async fn create(settings: &Settings) -> Result<(), Hindrance> {
-    let mut preparation = Preparation::look(settings, false).await?;
+    create_unless(settings, is_out_of_order).await
+}
+
+/// The same for somebody who writes another checkpoint next: it need not fit the slot that is there.
+///
+/// # Errors
+/// As [`init`].
+pub(super) async fn create_for_another_checkpoint(settings: &Settings) -> Result<(), Hindrance> {
+    create_unless(settings, |_| false).await
+}
+
+async fn create_unless(settings: &Settings, is_refused: fn(&StartState) -> bool) -> Result<(), Hindrance> {
+    let mut preparation = Preparation::look(settings, false, is_refused).await?;
     preparation.refuse_obstacles()?;
     if preparation.plan.is_empty() {
         return Ok(());
@@ -110,6 +122,11 @@ impl From<Hindrance> for Ended {
     }
 }
 
+/// A relay that runs holds the slot; whatever else keeps it from starting is not mended by creating things.
+fn is_out_of_order(state: &StartState) -> bool {
+    state.start().is_none() && !matches!(state, StartState::Fresh { .. } | StartState::SlotBusy { .. })
+}
+
 /// What was found, and what follows from it.
 struct Preparation {
     sql: sql::Session,
@@ -120,7 +137,11 @@ struct Preparation {
 }
 
 impl Preparation {
-    async fn look(settings: &Settings, with_outbox: bool) -> Result<Self, Hindrance> {
+    async fn look(
+        settings: &Settings,
+        with_outbox: bool,
+        is_refused: fn(&StartState) -> bool,
+    ) -> Result<Self, Hindrance> {
         let connection = settings.source().connection();
         let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
         let setup = relay::setup(settings, with_outbox);
@@ -131,10 +152,7 @@ impl Preparation {
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
         let server = inspect::server_state(&sql, connection).await?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
-        // A relay that runs holds the slot; whatever else keeps it from starting is not mended by creating things.
-        let is_in_order =
-            state.start().is_some() || matches!(state, StartState::Fresh { .. } | StartState::SlotBusy { .. });
-        if !is_in_order && plan.obstacles.is_empty() {
+        if is_refused(&state) && plan.obstacles.is_empty() {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
         }

@@ -28,7 +28,8 @@ use walpost_core::start::{ServerState, SlotState, StartState};
 use walpost_postgres::checkpoint;
 use walpost_postgres::{inspect, sql};
 
-use super::super::{checkpoint_refused, create, postgres_refused};
+use super::super::init::create_for_another_checkpoint;
+use super::super::{checkpoint_refused, postgres_refused};
 use crate::config::Settings;
 use crate::exit::{Ended, Exit};
 use crate::relay;
@@ -88,7 +89,7 @@ pub(super) struct Owner<'a> {
 pub(super) async fn take_slot(settings: &Settings) -> Result<(), Ended> {
     let (server, slot) = look(settings).await?;
     // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
-    create(settings).await?;
+    create_for_another_checkpoint(settings).await?;
     let mut store = relay::store(settings);
     let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
         .await
@@ -108,7 +109,7 @@ pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owne
     let resume = offset.resume().map_err(|reason| refused(format!("{reason}; run it with --checkpoint instead")))?;
     let (server, slot) = look(settings).await?;
     // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
-    create(settings).await?;
+    create_for_another_checkpoint(settings).await?;
     let base =
         checkpoint::at_slot(&server, &slot, &relay::wanted(settings)).map_err(|error| checkpoint_refused(&error))?;
     if base.position > resume.commit() {

@@ -48,6 +48,7 @@ const READY: &str = "Kafka Connect started";
 /// A Connect with its own folder, port and log. Dropped, it is gone with its data.
 #[derive(Debug)]
 pub struct Debezium {
+    #[cfg_attr(not(feature = "clients"), allow(dead_code, reason = "only its REST client asks for it"))]
     port: u16,
     layout: Layout,
     process: Option<Process>,
