@@ -2,8 +2,6 @@
 
 /// Their names.
 pub(super) const NOT_YET: &[&str] = &[
-    // The connector's delimiter stands in the names of schemas too, and there is no such option.
-    "converters-topic-delimiter",
     // A date is a number of days to Debezium, which it takes for a partition.
     "routes-partition-of-date",
     // Rows of a table that inherits from the outbox come under its own name, which is that of no outbox.

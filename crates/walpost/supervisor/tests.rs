@@ -73,7 +73,7 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
             "a bad row",
             ended(Cause::Broken(bad_row())),
             "7",
-            "(id 7, commit 0/10, insert 4 of its transaction): it is bad; to go on",
+            "(id 7, commit 0/10, insert 4 of its transaction): it is bad; if the configuration",
         ),
         ("a row for no broker", undelivered(DeliveryClass::Row), "7", "commit 0/10, insert 4"),
         ("a wrong password", undelivered(DeliveryClass::Configuration), "6", "too large"),

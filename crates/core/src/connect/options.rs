@@ -14,6 +14,8 @@ pub struct Options {
     pub header_converter: ConverterChoice,
     /// `topic.prefix`: the connector's logical name, which names of schemas begin with.
     pub topic_prefix: Option<String>,
+    /// `topic.delimiter`: what stands between prefix, schema and table in such a name.
+    pub topic_delimiter: String,
     /// `extended.headers.enabled`: whether four headers tell of the connector.
     pub extended_headers_enabled: bool,
     /// `decimal.handling.mode`
@@ -58,6 +60,7 @@ impl Default for Options {
             value_converter: ConverterChoice::plain("StringConverter"),
             header_converter: ConverterChoice::plain("SimpleHeaderConverter"),
             topic_prefix: None,
+            topic_delimiter: ".".to_owned(),
             extended_headers_enabled: false,
             decimal_handling_mode: DecimalHandling::Precise,
             time_precision_mode: TimePrecision::Adaptive,
@@ -234,6 +237,21 @@ static KNOWN: &[KnownOption<Options>] = &[
                 return Err("an empty prefix names nothing".to_owned());
             }
             options.topic_prefix = Some(value.to_owned());
+            Ok(())
+        },
+    },
+    KnownOption {
+        name: "topic.delimiter",
+        kind: "string",
+        default: Some("."),
+        doc: "What stands between prefix, schema and table in the names of schemas. No topic has it.",
+        set: |options, value| {
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+            let value = value.trim();
+            if value.is_empty() || !value.bytes().all(is_legal) {
+                return Err(format!("\"{value}\" is not of ASCII letters, digits, \".\", \"_\" and \"-\""));
+            }
+            options.topic_delimiter = value.to_owned();
             Ok(())
         },
     },

@@ -65,7 +65,8 @@ impl Connector {
     /// changes would go to, made a legal name of one, and is adjusted then; the route stays as it is.
     pub(super) fn envelope_name(&self, schema: &str, table: &str, route: &str) -> String {
         let prefix = self.options.topic_prefix.as_deref().unwrap_or_default();
-        let topic = sanitized(&format!("{prefix}.{schema}.{table}"));
+        let between = &self.options.topic_delimiter;
+        let topic = sanitized(&format!("{prefix}{between}{schema}{between}{table}"));
         let own = adjusted(&format!("{topic}.Value"), self.options.schema_name_adjustment_mode);
         match own.rsplit_once('.') {
             Some((before, last)) => format!("{before}.{route}.{last}"),

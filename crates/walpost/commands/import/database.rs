@@ -185,6 +185,13 @@ fn slot(options: &mut Given, draft: &mut Draft) {
     if plugin == "pgoutput" {
         draft.remark("slot.name; plugin.name = pgoutput");
         draft.key("slot", slot.trim());
+        let mode = options.get("publication.autocreate.mode").unwrap_or("all_tables").trim().to_lowercase();
+        if mode == "all_tables" {
+            draft.check(&format!(
+                "publication.autocreate.mode = all_tables, Debezium's default: if the publication {publication} is FOR ALL TABLES, make it anew \
+                 for the outboxes alone, in one transaction; `walpost check` has the SQL."
+            ));
+        }
         draft.remark("publication.name");
         draft.key("publication", &publication);
         return;

@@ -54,7 +54,7 @@ pub(super) const VALUES: Group = Group {
         "schema.name.adjustment.mode", "none", "1.9" .. "", Same: "`[outbox.connect]`; the default was `avro` up to 1.9.";
         "field.name.adjustment.mode", "none", "2.2" .. "", Needless: "the connector's option concerns the names of columns, and the router's own one has the same name.";
         "sanitize.field.names", "false", "1.0" .. "2.1", Needless: "names of columns are part of no record, but for those that `table.fields.additional.placement` gives.";
-        "converters", "", "1.1" .. "", Cannot: "custom converters are Java classes; the column types that walpost knows are in docs/configuration.md.";
+        "converters", "", "1.1" .. "", Cannot: "custom converters are Java classes; every type of PostgreSQL is published by the rules of Debezium's own converters.";
         "post.processors", "", "2.5" .. "", Cannot: "post processors are Java classes.";
         "source.struct.version", "v2", "1.0" .. "1.9", Needless: "the router drops the source block.";
         "sourceinfo.struct.maker", "", "2.3" .. "", Needless: "the router drops the source block.";
@@ -64,7 +64,7 @@ pub(super) const VALUES: Group = Group {
         "transaction.metadata.factory", "", "2.7" .. "", Needless: "BEGIN and END records are not published.";
         "transaction.topic", "", "1.8" .. "1.9", Needless: "BEGIN and END records are not published.";
         "topic.transaction", "transaction", "2.0" .. "", Needless: "BEGIN and END records are not published.";
-        "topic.delimiter", ".", "2.0" .. "", Needless: "the router names the topics.";
+        "topic.delimiter", ".", "2.0" .. "", Same: "`[outbox.connect]`: it stands in names of schemas.";
         "topic.cache.size", "10000", "2.0" .. "", Needless: "the router names the topics.";
         "topic.naming.strategy", "", "2.0" .. "", Needless: "the router names the topics.";
         "topic.selection.strategy", "", "0.9" .. "0.9", Needless: "the router names the topics.";

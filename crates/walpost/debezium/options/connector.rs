@@ -43,7 +43,7 @@ pub(super) const SLOT: Group = Group {
         "slot.name", "debezium", "0.9" .. "", Same: "`source.slot`.";
         "plugin.name", "decoderbufs", "0.9" .. "", Same: "walpost reads `pgoutput` and nothing else; a slot of another plugin cannot be read, and a new one has to take its place.";
         "publication.name", "dbz_publication", "1.0" .. "", Same: "`source.publication`.";
-        "publication.autocreate.mode", "all_tables", "1.2" .. "", Better: "`walpost init` makes a publication of the outbox tables and their inserts alone, where there is none; one that exists stays as it is.";
+        "publication.autocreate.mode", "all_tables", "1.2" .. "", Better: "`walpost init` makes a publication of the outbox tables and their inserts alone, where there is none; one FOR ALL TABLES, Debezium's default, has to be made anew first: handover.md shows how.";
         "publish.via.partition.root", "false", "3.2" .. "", Better: "`[[outbox]]` names the root of a partitioned table, and a publication that walpost makes publishes through it.";
         "replica.identity.autoset.values", "", "2.3" .. "", Needless: "inserts need no replica identity.";
         "slot.drop.on.stop", "false", "1.0" .. "", Better: "never: a slot that is dropped loses every row up to the next start.";

@@ -11,6 +11,7 @@ pub(super) const CASES: &[Case] = &[
             "url = \"postgres://postgres@postgres:5432/order-db\"",
             "slot = \"debezium\"",
             "publication = \"dbz_publication\"",
+            "CHECK publication.autocreate.mode = all_tables",
             "table = \"inventory.outboxevent\"",
             "\"route.topic.replacement\" = \"${routedByValue}.events\"",
             "\"table.fields.additional.placement\" = \"type:header:eventType\"",
