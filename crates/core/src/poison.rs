@@ -1,6 +1,16 @@
-//! What becomes of a record that cannot be delivered.
+//! What becomes of a row that cannot be delivered, and which keys wait behind one.
 //!
-//! A row is judged bad only when it was sent alone, for a failed batch blames innocents.
+//! A row is judged bad only when it was sent alone, for a failed batch blames innocents. It is set aside as a dead letter, and
+//! unless told otherwise its key is parked: later events of the same key go durably after it, so that their order holds when the letters
+//! are sent again. Here is what is said about that; the session decides, and a store keeps the letters
+//! ([`DeadLetters`](crate::port::DeadLetters)).
+
+use bytes::Bytes;
+
+use crate::outbox::TableName;
+use crate::position::Identity;
+use crate::record::Record;
+use crate::time::Timestamp;
 
 /// A row that cannot become a record, or that the broker will never take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,4 +25,162 @@ impl RowFault {
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
+}
+
+/// What is done about a bad row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum OnBadRow {
+    /// It is set aside, and so is every later event of its key until the letters of that key are sent or dropped.
+    #[default]
+    Park,
+    /// It is set aside, and later events of its key overtake it.
+    DeadLetter,
+    /// The relay stops in front of it.
+    Stop,
+}
+
+/// What is done about a route that is closed: a topic that is missing or forbidden.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum OnClosedRoute {
+    /// Everything waits until it is open.
+    #[default]
+    Hold,
+    /// Its rows are set aside as bad ones are.
+    DeadLetter,
+}
+
+/// What an operator may choose about rows that cannot be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// See [`OnBadRow`].
+    pub on_bad_row: OnBadRow,
+    /// See [`OnClosedRoute`].
+    pub on_closed_route: OnClosedRoute,
+    /// How many letters may lie there for a reason of their own, neither sent nor dropped, before the stream is held instead. Letters that
+    /// only wait for another one of their key do not count.
+    pub flood_limit: u64,
+    /// How many bytes of letters that only wait for another one may lie there before the stream is held instead.
+    pub parked_bytes: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            on_bad_row: OnBadRow::default(),
+            on_closed_route: OnClosedRoute::default(),
+            flood_limit: 100,
+            parked_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Whose order is kept when an event is set aside: the raw texts of the row, so that it is known also of a row that cannot be converted.
+///
+/// A row whose key is NULL has none; it is never parked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParkingKey {
+    /// The outbox.
+    pub table: TableName,
+    /// The text of the column that chooses the topic, where it has one.
+    pub route: Option<Bytes>,
+    /// The text of the column that the key is made of.
+    pub key: Bytes,
+}
+
+/// Why a row was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The row is bad, for this reason: a root cause.
+    Row(String),
+    /// Its route is closed, for this reason: a root cause.
+    Route(String),
+    /// A letter of its key lies there, and it waits for that one.
+    Parked,
+}
+
+impl Cause {
+    /// Whether it counts toward [`Policy::flood_limit`].
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        match self {
+            Self::Row(_) | Self::Route(_) => true,
+            Self::Parked => false,
+        }
+    }
+}
+
+/// A row that is set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Which row; the same row again is the same letter.
+    pub identity: Identity,
+    /// When its transaction committed.
+    pub commit_time: Timestamp,
+    /// The outbox.
+    pub table: TableName,
+    /// Whose order is kept.
+    pub parking_key: Option<ParkingKey>,
+    /// The text of the column that the header `id` is made of, where there is one; cut where it is long.
+    pub event_id: Option<String>,
+    /// Why.
+    pub cause: Cause,
+    /// The record, where routing got as far as to make one.
+    pub record: Option<Record>,
+    /// The row as pgoutput told it, so that it can be routed anew: the bytes of its `Relation` message and of its `Insert` message.
+    pub row: Row,
+}
+
+/// A row as pgoutput told it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The `Relation` message that the row is to be read by.
+    pub relation: Bytes,
+    /// The `Insert` message.
+    pub insert: Bytes,
+}
+
+/// The number of a letter in its store, in the order in which letters were set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LetterId(pub i64);
+
+/// What an operator asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// Send it again.
+    Replay,
+    /// Give it up.
+    Drop,
+}
+
+/// A letter that an operator marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// Which.
+    pub id: LetterId,
+    /// What for.
+    pub request: Request,
+    /// The letter.
+    pub letter: DeadLetter,
+}
+
+/// How a marked letter ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// The broker has it.
+    Sent,
+    /// It was given up.
+    Dropped,
+    /// It failed again, for this reason, and lies there unmarked.
+    Returned(String),
+}
+
+/// What lies in a store, as a session has to know it before its first frame.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Each key of which letters are neither sent nor dropped, and how many.
+    pub parked: Vec<(ParkingKey, u64)>,
+    /// How many letters lie there for a reason of their own.
+    pub roots: u64,
+    /// The bytes of those that only wait for another one.
+    pub parked_bytes: u64,
 }

@@ -7,7 +7,8 @@ use std::future::Future;
 use crate::description::Description;
 use crate::failure::Failure;
 use crate::frame::{Frame, StatusUpdate};
-use crate::position::{Checkpoint, Epoch, Identity};
+use crate::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
+use crate::position::{Checkpoint, Epoch};
 use crate::record::Record;
 
 /// A replication stream that has been started and is owned by one driver.
@@ -125,29 +126,36 @@ pub trait Checkpoints {
     fn save(&mut self, checkpoint: &Checkpoint) -> impl Future<Output = Result<(), Self::Error>>;
 }
 
-/// A row that could not be delivered, as it is set aside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadLetter {
-    /// Which row.
-    pub identity: Identity,
-    /// The outbox table, quoted as in SQL.
-    pub table: String,
-    /// Why, in one sentence.
-    pub reason: String,
-    /// The record, where routing got as far as to make one.
-    pub record: Option<Record>,
-}
-
-/// Where rows are set aside. A dead letter is durable before its ticket settles.
+/// Where rows are set aside. Only the relay writes letters and ends them; an operator marks them.
 pub trait DeadLetters {
     /// Why the store did not answer.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Sets a row aside, durably. The same identity again is one dead letter.
+    /// What lies there: keys with letters that are neither sent nor dropped.
     ///
     /// # Errors
-    /// The store cannot be written; the row is still owed.
-    fn set_aside(&mut self, letter: &DeadLetter) -> impl Future<Output = Result<(), Self::Error>>;
+    /// The store cannot be read.
+    fn inventory(&mut self) -> impl Future<Output = Result<Inventory, Self::Error>>;
+
+    /// Sets rows aside, all or none, durably and in this order. The same identity again is the same letter: it is counted as an attempt and keeps
+    /// its place; one that was sent or dropped already stays so.
+    ///
+    /// # Errors
+    /// The store cannot be written; the rows are still owed.
+    fn set_aside(&mut self, letters: &[DeadLetter]) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// The next letters that an operator marked, at most `limit` and in order, and of each key only the one that comes next: the first that is neither sent
+    /// nor dropped. With `is_overtaking` the unmarked ones do not stand in the way.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn marked(&mut self, limit: usize, is_overtaking: bool) -> impl Future<Output = Result<Vec<Marked>, Self::Error>>;
+
+    /// Makes the ends of marked letters durable, all or none.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> impl Future<Output = Result<(), Self::Error>>;
 }
 
 /// Asks the catalogue for what pgoutput does not tell.
