@@ -26,7 +26,7 @@ fn walpost(arguments: &[&str], variables: &[(&str, &str)]) -> Said {
 
 /// The binary, in an environment that says nothing about PostgreSQL or walpost.
 fn binary(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_walpost"));
+    let mut command = Command::new(&*crate::rig::WALPOST);
     let inherited = std::env::vars_os().map(|(name, _)| name);
     for name in inherited
         .filter(|name| name.to_string_lossy().starts_with("PG") || name.to_string_lossy().starts_with("WALPOST_"))

@@ -44,6 +44,8 @@ Commands:
                            the relay is killed and started again, and nothing is lost. With --kafka into a real Kafka.
   test [FILTER…]           Bring in and start what the tests need, run every check and every test, stop all again.
                            With filters only the tests whose names contain one of them.
+       --all-versions      The integration tests on PostgreSQL 14, 16, 17 and 18, one after the other.
+       --postgres N        The same on one of these; may be given several times.
   services up [--kafka]    Start a PostgreSQL, and a Kafka if wanted, to play with; print how they are reached.
   services status          Say which of them run.
   services down            Stop them and remove their data.

@@ -21,6 +21,8 @@ pub enum Need {
     Build,
     /// A PostgreSQL server and its client.
     Postgres,
+    /// PostgreSQL in other versions than the system's; see [`postgres_of`](super::postgres_of).
+    PostgresVersions,
     /// A Kafka broker.
     Kafka,
     /// Debezium's PostgreSQL connector in Kafka Connect.
@@ -88,11 +90,14 @@ pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// The folder of PostgreSQL's programs: what `WALPOST_POSTGRES_BIN` names, else the newest of Debian's, else where
+/// The variable that names the folder of PostgreSQL's programs.
+pub const PROGRAMS_VARIABLE: &str = "WALPOST_POSTGRES_BIN";
+
+/// The folder of PostgreSQL's programs: what [`PROGRAMS_VARIABLE`] names, else the newest of Debian's, else where
 /// `pg_config` says.
 pub(super) fn postgres_programs() -> Option<PathBuf> {
     let has_server = |folder: &PathBuf| folder.join("postgres").is_file() && folder.join("initdb").is_file();
-    if let Some(named) = std::env::var_os("WALPOST_POSTGRES_BIN") {
+    if let Some(named) = std::env::var_os(PROGRAMS_VARIABLE) {
         return Some(PathBuf::from(named));
     }
     let version = |folder: &Path| folder.file_name()?.to_str()?.parse::<u32>().ok();
@@ -144,6 +149,12 @@ fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
                 want(is_program("psql"), "postgresql-client");
                 want(is_program("openssl"), "openssl");
                 want(is_program("setpriv"), "util-linux");
+            }
+            Need::PostgresVersions => {
+                want(is_program("java"), "openjdk-17-jre-headless");
+                want(is_program("mvn"), "maven");
+                want(is_program("unzip"), "unzip");
+                want(is_program("xz"), "xz-utils");
             }
             Need::Kafka => {
                 want(is_program("java"), "openjdk-17-jre-headless");
