@@ -103,7 +103,7 @@ impl Rig {
             .kafka(kafka.bootstrap())
             .set("retry", "max_ms", "1000")
             .set("log", "level", r#""debug""#);
-        let walpost = Walpost::new(&WALPOST, &config).unwrap();
+        let walpost = Walpost::new(&*WALPOST, &config).unwrap();
         Self { database, outboxes: Vec::new(), walpost, config, kafka: kafka.clone() }
     }
 
