@@ -61,6 +61,25 @@ fn help_names_every_command_with_examples_and_exit_codes() {
 }
 
 #[test]
+fn completions_and_manual_pages_come_from_the_program_itself() {
+    for (shell, word) in
+        [("bash", "complete -F _walpost"), ("zsh", "#compdef walpost"), ("fish", "complete -c walpost")]
+    {
+        let Said { code, output, errors } = walpost(&["completions", shell], &[]);
+        assert_eq!((code, errors.as_str()), (0, ""), "{shell}");
+        assert!(output.contains(word), "{shell}: {output}");
+    }
+    let folder = Folder::new();
+    let man = folder.path().join("man");
+    std::fs::create_dir(&man).unwrap();
+    assert_eq!(walpost(&["man", &man.display().to_string()], &[]).code, 0);
+    let page = std::fs::read_to_string(man.join("walpost-run.1")).unwrap();
+    assert!(page.contains("Publishes the outbox until SIGTERM"), "{page}");
+    let Said { code, errors, .. } = walpost(&["man", "/no/such/folder"], &[]);
+    assert!(code == 1 && errors.contains("name a folder that exists"), "{code}: {errors}");
+}
+
+#[test]
 fn the_version_is_the_packages() {
     let Said { code, output, .. } = walpost(&["--version"], &[]);
     assert_eq!((code, output.trim()), (0, concat!("walpost ", env!("CARGO_PKG_VERSION"))));

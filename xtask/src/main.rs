@@ -22,6 +22,7 @@ mod bench;
 mod conformance;
 mod demo;
 mod dependencies;
+mod dist;
 mod fuzz;
 mod handover;
 mod interrupt;
@@ -60,6 +61,7 @@ Commands:
                            records that came of it.
   handover [--by-hand]     Let a real Debezium publish, stop or kill it in the middle of the traffic, let walpost import its
                            connector and go on, and count what was lost and what came twice. By hand without the import.
+  dist [--no-smoke]        Make the release archive in target/dist with its checksum, unpack it and try it against real servers.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
   fuzz [--seconds N] [TARGET…]
                            Feed made-up input to what reads bytes that others wrote, each target for a minute.
@@ -97,6 +99,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "up", "--kafka"] => services::up(true),
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
+        ["dist", options @ ..] => dist::run(options),
         ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
         ["fuzz", options @ ..] => fuzz::run(options),

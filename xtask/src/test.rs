@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         (true, []) => run_everything(&mut steps),
         (false, []) => {
             prepare(&mut steps, &[])?;
-            test(&mut steps, None, TESTS, &filters)
+            test(&mut steps, Stand::default(), TESTS, &filters)
         }
         (_, versions) => {
             prepare(&mut steps, versions)?;
@@ -67,6 +67,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             steps.verdict()
         }
     }
+}
+
+/// Integration tests on a program that was built elsewhere.
+pub(crate) fn on_program(program: &Path, filters: &[&str]) -> Result<()> {
+    let mut steps = Steps::default();
+    install_all(&mut steps, &[])?;
+    let program = program.display().to_string();
+    test(&mut steps, Stand { program: Some(&program), ..Stand::default() }, INTEGRATION, filters)
 }
 
 fn run_everything(steps: &mut Steps) -> Result<()> {
@@ -79,7 +87,7 @@ fn run_everything(steps: &mut Steps) -> Result<()> {
         test_on(major, steps, ON_OTHER_VERSIONS)?;
     }
     steps.verdict()?;
-    test(steps, None, TESTS, &[])
+    test(steps, Stand::default(), TESTS, &[])
 }
 
 fn prepare(steps: &mut Steps, versions: &[u32]) -> Result<()> {
@@ -127,13 +135,24 @@ fn compile(steps: &mut Steps) -> Result<()> {
 
 /// Integration tests on another version of PostgreSQL. What fails there is told at the end, with what fails elsewhere.
 fn test_on(major: u32, steps: &mut Steps, filters: &[&str]) -> Result<()> {
-    let programs = postgres_of(major)?;
-    let mut scratch = Steps::default();
-    steps.step(&format!("tests on PostgreSQL {major}"), || test(&mut scratch, Some(programs), INTEGRATION, filters))
+    let servers = postgres_of(major)?;
+    let name = format!("tests on PostgreSQL {major}");
+    let mut within = Steps::default();
+    steps.step(&name, || test(&mut within, Stand { postgres: Some(servers), ..Stand::default() }, INTEGRATION, filters))
 }
 
-/// Tests on servers of their own, with PostgreSQL's programs from this folder, or the system's.
-fn test(steps: &mut Steps, programs: Option<PathBuf>, what: &[&str], filters: &[&str]) -> Result<()> {
+/// What tests stand on, where that is not the usual.
+#[derive(Debug, Default)]
+struct Stand<'a> {
+    /// The folder of PostgreSQL's programs.
+    postgres: Option<PathBuf>,
+    /// The program under test.
+    program: Option<&'a str>,
+}
+
+/// Tests on servers of their own.
+fn test(steps: &mut Steps, stand: Stand<'_>, what: &[&str], filters: &[&str]) -> Result<()> {
+    let Stand { postgres: programs, program } = stand;
     let mut servers = None;
     steps.step("servers", || {
         servers = Some(start_servers(programs.as_deref())?);
@@ -145,6 +164,7 @@ fn test(steps: &mut Steps, programs: Option<PathBuf>, what: &[&str], filters: &[
     let mut environment = vec![(POSTGRES_VARIABLE, url.as_str()), (KAFKA_VARIABLE, kafka.bootstrap())];
     let folder = programs.map(|folder| folder.display().to_string());
     environment.extend(folder.as_deref().map(|folder| (PROGRAMS_VARIABLE, folder)));
+    environment.extend(program.map(|program| ("WALPOST_BINARY", program)));
     say!("==> tests");
     let outcome = run_cargo(&[what, &["--"], filters].concat(), &environment);
     // Dropping them would do; stopped in order they also prove that nobody holds them up.

@@ -19,6 +19,8 @@ use super::{Error, Result};
 pub enum Need {
     /// Compiling walpost with its Kafka sink: a C and C++ compiler, make, and OpenSSL's headers.
     Build,
+    /// Compiling OpenSSL from its source: its configuration is a Perl program.
+    Vendored,
     /// A PostgreSQL server and its client.
     Postgres,
     /// PostgreSQL in other versions than the system's; see [`postgres_of`](super::postgres_of).
@@ -144,6 +146,7 @@ fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
                 want(is_program("pkg-config"), "pkg-config");
                 want(Path::new("/usr/include/openssl/ssl.h").is_file() || has_openssl_by_pkg_config(), "libssl-dev");
             }
+            Need::Vendored => want(has_perl_modules(), "perl"),
             Need::Postgres => {
                 want(postgres_programs().is_some(), "postgresql");
                 want(is_program("psql"), "postgresql-client");
@@ -174,6 +177,12 @@ fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
 
 fn is_program(name: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+}
+
+/// Debian's smallest Perl lacks modules that OpenSSL's configuration loads.
+fn has_perl_modules() -> bool {
+    let modules = ["-MIPC::Cmd", "-MFindBin", "-MFile::Compare", "-e1"];
+    Command::new("perl").args(modules).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn has_openssl_by_pkg_config() -> bool {
