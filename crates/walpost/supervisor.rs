@@ -493,7 +493,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
         }
         Trouble::Unpublished(finding) => {
-            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
+            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.without_severity())))
         }
         Trouble::Misfit(findings) => {
             findings.iter().for_each(journal::finding);
