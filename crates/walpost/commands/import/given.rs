@@ -69,6 +69,23 @@ pub(super) struct Connector {
     pub(super) options: Given,
 }
 
+/// The text of a file.
+///
+/// `java.util.Properties` reads ISO-8859-1, and older files are written in it. Newer ones are in UTF-8, which text in ISO-8859-1 that has
+/// letters beyond ASCII all but never is by chance. JSON is UTF-8 alone.
+///
+/// # Errors
+/// It is JSON and not UTF-8.
+pub(super) fn decoded(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).or_else(|error| {
+        let bytes = error.as_bytes();
+        match bytes.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Err(format!("this is no JSON: {}", error.utf8_error())),
+            _ => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        }
+    })
+}
+
 /// Everything that was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Everything {
@@ -261,6 +278,18 @@ mod tests {
         assert_eq!(everything.worker.get("key.converter"), Some("X"));
         let everything = read("debezium.source.connector.class=P\ndebezium.format.value=simplestring").unwrap();
         assert_eq!(everything.connectors[0].home, Home::Server);
+    }
+
+    #[test]
+    fn a_file_is_utf_8_or_else_iso_8859_1() {
+        for (bytes, expected) in [
+            ("a=\u{fc}".as_bytes(), Ok("a=\u{fc}")),
+            (b"a=\xfc", Ok("a=\u{fc}")),
+            (b"a=\xe9t\xe9 \xa7", Ok("a=\u{e9}t\u{e9} \u{a7}")),
+            (b" {\"a\":\"\xfc\"}", Err("this is no JSON: invalid utf-8 sequence of 1 bytes from index 7")),
+        ] {
+            assert_eq!(decoded(bytes.to_vec()), expected.map(str::to_owned).map_err(str::to_owned), "{bytes:?}");
+        }
     }
 
     #[test]

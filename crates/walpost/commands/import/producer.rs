@@ -90,6 +90,15 @@ fn carry(name: &str, value: &str, properties: &Properties, draft: &mut Draft) {
     let full = properties.full(name);
     let entry = options::find(PRODUCER, name);
     match entry {
+        Some(entry) if entry.fate == Fate::Decide && value.trim() == entry.default => {
+            draft.leave(Heading::Needless, &full, value, "it is so here.");
+            return;
+        }
+        Some(entry) if entry.fate == Fate::Decide => {
+            draft.decide(&full, value, entry.note);
+            draft.undecided(name, &literal(value));
+            return;
+        }
         Some(entry) if entry.fate != Fate::Same && !entry.name.contains('*') => {
             draft.leave(entry.fate.into(), &full, value, entry.note);
             return;
