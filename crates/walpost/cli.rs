@@ -162,7 +162,7 @@ struct ImportDebezium {
     /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
     #[arg(long, value_name = "X.Y")]
     debezium_version: Option<commands::Version>,
-    /// Make the slot's position the checkpoint; what the connector published behind it is published again
+    /// Make the slot's position the checkpoint; what the connector published after it is published again
     #[arg(long, conflicts_with = "offsets")]
     checkpoint: bool,
     /// Make the offset that Connect stored the checkpoint, so that nothing that it covers is published again: the file of a standalone worker or of Debezium Server, or

@@ -74,7 +74,7 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
         match facts.publications.iter().find(|publication| publication.name == *name) {
             // Its log could not be read: a slot decodes with the catalogue as it was, without the publication.
             None if facts.slot.is_some() => plan.obstacles.push(format!(
-                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log behind a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or let its reader drain it, drop it (SELECT pg_drop_replication_slot('{slot}')), and run walpost init again",
+                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log of a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or let its reader drain it, drop it (SELECT pg_drop_replication_slot('{slot}')), and run walpost init again",
                 slot = settings.slot
             )),
             None => create_publication(name, tables, plan),

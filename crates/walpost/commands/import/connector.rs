@@ -175,7 +175,7 @@ fn sink(options: &mut Given, worker: &mut Given, home: Home, draft: &mut Draft) 
         Home::Connect => "producer.override.",
         Home::Server => "debezium.sink.kafka.producer.",
     };
-    let properties = Properties::new(&worker.take_behind("producer."), options.take_behind(prefix), prefix);
+    let properties = Properties::new(&worker.take_prefixed("producer."), options.take_prefixed(prefix), prefix);
     let kind = options.take("debezium.sink.type");
     match kind.as_deref().map(str::trim) {
         Some(other) if home == Home::Server && other != "kafka" => {
@@ -246,7 +246,7 @@ fn leave_worker(worker: &Given, draft: &mut Draft) {
         } else if options::find(CONNECTOR, name).is_some_and(|entry| entry.fate == Fate::Needless) {
             draft.leave(Heading::Needless, name, value, "an option that workers have for all of their connectors.");
         } else if options::find(PRODUCER, name).is_some() {
-            let why = "it concerns the worker's own connections; its producers have what stands behind `producer.`.";
+            let why = "it concerns the worker's own connections; its producers have what begins with `producer.`.";
             draft.leave(Heading::Needless, name, value, why);
         } else {
             draft.leave(Heading::Unknown, name, value, "nobody reads it.");

@@ -62,7 +62,7 @@ fn converter(
     let key = format!("{name}.converter");
     let prefix = format!("{key}.");
     let class = options.take(&key);
-    let mut own = options.take_behind(&prefix);
+    let mut own = options.take_prefixed(&prefix);
     // The framework's own, and no option of the converter.
     if let Some(version) = own.take("plugin.version") {
         options.put(format!("{prefix}plugin.version"), version);
@@ -75,7 +75,7 @@ fn converter(
                 let why = format!("Connect ignores it, because the connector has no {key} of its own.");
                 draft.leave(Heading::Needless, &format!("{prefix}{option}"), value, &why);
             }
-            (class.to_owned(), worker.options.clone().take_behind(&prefix), " of the worker")
+            (class.to_owned(), worker.options.clone().take_prefixed(&prefix), " of the worker")
         }
         (None, None) => {
             for (option, value) in own.iter() {

@@ -31,7 +31,7 @@ impl Given {
     }
 
     /// Takes what begins so, without the beginning.
-    pub(super) fn take_behind(&mut self, prefix: &str) -> Self {
+    pub(super) fn take_prefixed(&mut self, prefix: &str) -> Self {
         let names: Vec<String> = self.0.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
         let taken = names.into_iter().filter_map(|name| {
             let value = self.0.remove(&name)?;
@@ -188,16 +188,16 @@ fn pairs(members: &serde_json::Map<String, Value>) -> Result<Given, String> {
 /// format is a converter.
 fn of_server(file: &str, mut pairs: Given) -> Connector {
     let mut options = Given::default();
-    for (name, value) in pairs.take_behind("debezium.source.").0 {
+    for (name, value) in pairs.take_prefixed("debezium.source.").0 {
         let is_store = name.starts_with("offset.");
         options.put(if is_store { format!("debezium.source.{name}") } else { name }, value);
     }
     for prefix in ["transforms", "predicates"] {
-        for (name, value) in pairs.take_behind(&format!("debezium.{prefix}")).0 {
+        for (name, value) in pairs.take_prefixed(&format!("debezium.{prefix}")).0 {
             options.put(format!("{prefix}{name}"), value);
         }
     }
-    let common = pairs.take_behind("debezium.format.");
+    let common = pairs.take_prefixed("debezium.format.");
     for side in ["key", "value", "header"] {
         if let Some(class) = converter_of(common.get(side).unwrap_or("json")) {
             options.put(format!("{side}.converter"), class);

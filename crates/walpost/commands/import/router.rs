@@ -32,11 +32,11 @@ pub(super) struct Chain {
 /// Takes the chain apart. What is no router and changes nothing is left to `draft`.
 pub(super) fn chain(options: &mut Given, prefix: &str, version: Version, draft: &mut Draft) -> Chain {
     let aliases = options.take("transforms").unwrap_or_default();
-    let mut predicates = options.take_behind("predicates.");
+    let mut predicates = options.take_prefixed("predicates.");
     options.take("predicates");
     let mut chain = Chain::default();
     for alias in aliases.split(',').map(str::trim).filter(|alias| !alias.is_empty()) {
-        let mut own = options.take_behind(&format!("transforms.{alias}."));
+        let mut own = options.take_prefixed(&format!("transforms.{alias}."));
         let class = own.take("type").unwrap_or_default();
         if class.trim() == EVENT_ROUTER {
             chain.routings.push(routing(alias, own, &mut predicates, prefix, version, draft));
@@ -80,7 +80,7 @@ fn routing(
     section.remark(&format!("transforms.{alias}: {EVENT_ROUTER}"));
     let predicate = own.take("predicate");
     let tables = predicate.as_deref().and_then(|name| {
-        let mut predicate = predicates.take_behind(&format!("{name}."));
+        let mut predicate = predicates.take_prefixed(&format!("{name}."));
         let class = predicate.take("type").unwrap_or_default();
         let pattern = predicate.take("pattern").unwrap_or_default();
         let is_topic = class.ends_with(TOPIC_NAME_MATCHES) && !is_negated;

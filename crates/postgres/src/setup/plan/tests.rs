@@ -190,7 +190,7 @@ fn what_a_publication_has_too_much_is_shown_and_never_taken_away() {
 }
 
 #[test]
-fn a_missing_slot_is_not_made_anew_behind_a_checkpoint() {
+fn a_missing_slot_is_not_made_anew_while_there_is_a_checkpoint() {
     let facts = Facts { slot: None, ..everything() };
     let plan = plan(&settings(), &facts, Some(&checkpoint()));
     assert!(plan.steps.is_empty());
