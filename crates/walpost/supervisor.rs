@@ -497,7 +497,10 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         }
         Trouble::Misfit(findings) => {
             findings.iter().for_each(journal::finding);
-            let sentence = format!("{} faults keep every row of an outbox from being published", findings.len());
+            let sentence = match findings.len() {
+                1 => "a fault keeps every row of an outbox from being published".to_owned(),
+                count => format!("{count} faults keep every row of an outbox from being published"),
+            };
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
         }
         Trouble::Postgres(error) => judge(error.class(), &chain(&error)),

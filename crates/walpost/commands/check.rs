@@ -33,7 +33,8 @@ pub async fn check(settings: Settings) -> Outcome {
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
-        say!("{errors} of {} findings have to be put right first", findings.len());
+        let have = if errors == 1 { "has" } else { "have" };
+        say!("{errors} of {} findings {have} to be put right first", findings.len());
         return Ok(Exit::Findings);
     }
     say!("nothing keeps relay {:?} from running", settings.name());

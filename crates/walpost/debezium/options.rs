@@ -17,7 +17,7 @@ pub enum Fate {
     Better,
     /// What it is for does not arise here.
     Needless,
-    /// It cannot be had here, and what consumers get is the same without it.
+    /// It cannot be had here, and what consumers get of the outbox is the same without it.
     Cannot,
     /// It cannot be had here, and consumers would get other records: somebody has to decide.
     Decide,
@@ -223,7 +223,8 @@ mod tests {
             ("transforms.t.type", "io.debezium.transforms.ExtractNewRecordState", false),
             ("transforms.outbox.type", "io.debezium.transforms.outbox.EventRouter", false),
             ("value.converter", "x", false),
-            ("interceptor.classes", "x", false),
+            ("interceptor.classes", "x", true),
+            ("exactly.once.support", "required", false),
             ("frobnicate", "x", false),
         ] {
             assert_eq!(to_decide(name, value).is_some(), expected, "{name} = {value}");

@@ -306,7 +306,7 @@ fn what_cannot_be_had_and_changes_records_keeps_the_file_from_running_until_it_i
 fn what_cannot_be_had_and_changes_no_record_keeps_no_file_from_running() {
     for options in [
         r#""exactly.once.support":"required""#,
-        r#""interceptor.classes":"x""#,
+        r#""connection.factory.class":"x""#,
         r#""producer.override.partitioner.ignore.keys":"false""#,
         r#""provide.transaction.metadata":"true""#,
         r#""value.converter":"JsonConverter","value.converter.basic.auth.user.info":"u:hunter2""#,

@@ -68,7 +68,7 @@ pub(super) const PRODUCER: Group = Group {
         "partitioner.class", "", "" .. "", Decide: "there are no Java classes here; keys go to the partition that Kafka's own partitioner gives them (murmur2).";
         "partitioner.ignore.keys", "false", "" .. "", Decide: "with it the order per key is lost; set `partitioner = \"random\"` by hand if that is meant.";
         "partitioner.*", "", "" .. "", Needless: "librdkafka has a sticky partitioner of its own for records without a key.";
-        "interceptor.classes", "", "" .. "", Cannot: "there are no Java classes here.";
+        "interceptor.classes", "", "" .. "", Decide: "there are no Java classes here; one that changes no record can be left out.";
         "key.serializer", "", "" .. "", Needless: "converters make bytes.";
         "value.serializer", "", "" .. "", Needless: "converters make bytes.";
         "metric.reporters", "", "" .. "", Needless: "there is no JMX here.";

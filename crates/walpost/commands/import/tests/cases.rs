@@ -95,6 +95,7 @@ pub(super) const CASES: &[Case] = &[
             "producer.override.acks = 1: always `all`",
             "producer.override.frobnicate = 1: librdkafka has no such property",
             "exactly.once.support = required",
+            "DECIDE producer.override.interceptor.classes = com.acme.Audit",
             "topic.creation.default.partitions = 6",
             "\"value.converter\" = \"org.apache.kafka.connect.converters.ByteArrayConverter\"",
         ],
