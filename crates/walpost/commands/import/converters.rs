@@ -7,7 +7,7 @@ use walpost_core::options::OptionFault;
 use super::draft::{Draft, Heading};
 use super::given::Given;
 use super::section::Section;
-use super::text::{Reference, is_secret, literal};
+use super::text::{Reference, has_reference, is_secret, literal, notation};
 use super::version::Version;
 
 /// What the worker says of converters, and whether it was given at all.
@@ -182,25 +182,31 @@ fn adjustment(options: &mut Given, version: Version) {
     }
 }
 
-/// Carries an option over, if it can be read.
+/// Carries an option over, if it can be read. What a reference stands for is not known here.
 fn pair(name: &str, value: &str, section: &mut Section, draft: &mut Draft) {
-    let why = match Reference::of(value) {
-        Some(Reference::Foreign(_)) => "only Connect can read that; write what it stands for.".to_owned(),
-        Some(_) => {
-            section.pair(name, &draft.notation(value));
-            return;
+    let mut is_foreign = false;
+    let written = notation(value, |reference| {
+        if let Reference::Variable(variable) = reference {
+            draft.needs(variable);
         }
-        None => match Options::from_pairs([(name, value)]) {
-            Ok(_) => {
-                section.pair(name, &literal(value));
-                return;
-            }
-            Err(faults) => {
-                let reasons: Vec<_> = faults.iter().map(|fault| fault.reason.as_str()).collect();
-                format!("{}.", reasons.join("; "))
-            }
-        },
-    };
-    let written = if Reference::of(value).is_some() { value.to_owned() } else { literal(value) };
-    section.undecided((name, value), name, &written, &why);
+        reference.written().unwrap_or_else(|| {
+            is_foreign = true;
+            value.to_owned()
+        })
+    });
+    if is_foreign {
+        section.undecided((name, value), name, value, "only Connect can read that; write what it stands for.");
+        return;
+    }
+    if has_reference(value) {
+        section.pair(name, &written);
+        return;
+    }
+    match Options::from_pairs([(name, value)]) {
+        Ok(_) => section.pair(name, &written),
+        Err(faults) => {
+            let reasons: Vec<_> = faults.iter().map(|fault| fault.reason.as_str()).collect();
+            section.undecided((name, value), name, &written, &format!("{}.", reasons.join("; ")));
+        }
+    }
 }

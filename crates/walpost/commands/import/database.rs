@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Heading};
 use super::given::Given;
-use super::text::{Reference, literal, quoted};
+use super::text::{Reference, has_reference, literal, quoted};
 
 /// The plugin where a configuration names none: that of Debezium itself, whatever documentation recommends.
 const DEFAULT_PLUGIN: &str = "decoderbufs";
@@ -39,40 +39,22 @@ fn url(options: &mut Given, draft: &mut Draft) {
 }
 
 fn with_port(host: &str, port: &str, draft: &mut Draft) -> String {
-    let host = match Reference::of(host) {
-        Some(_) => draft.notation(host),
-        // pgjdbc lets each host have a port of its own, and an IPv6 address its brackets.
-        None if host.contains(':') && !host.starts_with('[') && host.matches(':').count() > 1 => {
-            format!("[{}]", literal(host))
-        }
-        None => literal(host),
-    };
+    // pgjdbc lets each host have a port of its own, and an IPv6 address its brackets.
+    let is_bare_ipv6 = !has_reference(host) && !host.starts_with('[') && host.matches(':').count() > 1;
+    let host = if is_bare_ipv6 { format!("[{}]", literal(host)) } else { draft.notation(host) };
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     if port.is_empty() || has_port { host } else { format!("{host}:{}", draft.notation(port)) }
 }
 
 /// A part of the URL. References stay, since nobody knows here what they stand for.
 fn encoded(value: &str, draft: &mut Draft) -> String {
-    match Reference::of(value) {
-        Some(reference) => match reference.written() {
-            Some(written) => {
-                draft.check(&format!("what {value} stands for goes into the URL as it is: write %40 for an @ in it."));
-                if let Reference::Variable(name) = &reference {
-                    draft.needs(name);
-                }
-                written
-            }
-            None => {
-                draft.check(&format!("{value} can only be read by Connect; write what it stands for."));
-                "walpost".to_owned()
-            }
-        },
-        None => {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-            let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-            value.bytes().map(byte).collect()
-        }
+    if has_reference(value) {
+        draft.check(&format!("what {value} stands for goes into the URL as it is: write %40 for an @ in it."));
+        return draft.notation(value);
     }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    value.bytes().map(byte).collect()
 }
 
 /// The password is never printed.
@@ -193,9 +175,9 @@ fn slot(options: &mut Given, draft: &mut Draft) {
         return;
     }
     let why = if is_named { "" } else { " (there is no plugin.name, and that is Debezium's default)" };
-    let own = match Reference::of(slot.trim()) {
-        Some(_) => format!("{}_walpost", draft.notation(slot.trim())),
-        None => literal(&format!("{}_walpost", slot.trim().chars().take(55).collect::<String>())),
+    let own = match has_reference(&slot) {
+        true => format!("{}_walpost", draft.notation(slot.trim())),
+        false => literal(&format!("{}_walpost", slot.trim().chars().take(55).collect::<String>())),
     };
     draft.check(&format!(
         "plugin.name = {plugin}{why}: slot.name = {} decodes with it, and walpost reads pgoutput only. The slot below is a new one. Make it with \

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::text::{Reference, literal, quoted, shown};
+use super::text::{Reference, literal, notation, quoted, shown};
 use crate::debezium::Fate;
 
 /// Lines of comments are no longer than this.
@@ -101,17 +101,16 @@ impl Draft {
 
     /// A value of Connect's in walpost's own notation. What only Connect can read stays as it is, for walpost refuses it with its reason.
     pub(super) fn notation(&mut self, value: &str) -> String {
-        match Reference::of(value) {
-            None => literal(value),
-            Some(Reference::Variable(name)) => {
-                self.needs(&name);
-                format!("${{{name}}}")
+        notation(value, |reference| {
+            if let Reference::Variable(name) = reference {
+                self.needs(name);
             }
-            Some(reference) => reference.written().unwrap_or_else(|| {
-                self.check(&format!("{value} can only be read by Connect; write what it stands for."));
-                value.to_owned()
-            }),
-        }
+            reference.written().unwrap_or_else(|| {
+                let Reference::Foreign(text) = reference else { return String::new() };
+                self.check(&format!("{text} can only be read by Connect; write what it stands for."));
+                text.clone()
+            })
+        })
     }
 
     /// A key with a value that is TOML already.

@@ -3,7 +3,7 @@
 use super::draft::{Draft, Heading};
 use super::given::Given;
 use super::security;
-use super::text::{Reference, is_secret, literal};
+use super::text::{Reference, has_reference, is_secret, literal};
 use crate::debezium::Fate;
 use crate::debezium::options::{self, PRODUCER};
 
@@ -106,7 +106,7 @@ fn carry(name: &str, value: &str, properties: &Properties, draft: &mut Draft) {
         _ => {}
     }
     let target = RENAMED.iter().find(|(java, _)| *java == name).map_or(name, |(_, target)| *target);
-    let judged = if Reference::of(value).is_some() { Ok(()) } else { accepted(target, value) };
+    let judged = if has_reference(value) { Ok(()) } else { accepted(target, value) };
     match (judged, entry) {
         (Ok(()), _) => {
             draft.remark(&full);
@@ -128,7 +128,7 @@ pub(super) fn property(name: &str, value: &str, draft: &mut Draft) {
         Some(Reference::File(path)) => format!("${{file:{path}}}"),
         Some(Reference::Foreign(_)) => instead(name, draft),
         None if is_secret(name) || name == "ssl.key.pem" => instead(name, draft),
-        None => literal(value),
+        None => draft.notation(value),
     };
     draft.option(name, &written);
 }

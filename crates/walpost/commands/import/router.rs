@@ -6,7 +6,7 @@ use super::draft::{Draft, Heading};
 use super::given::Given;
 use super::section::Section;
 use super::tables;
-use super::text::{Reference, literal};
+use super::text::{has_reference, literal};
 use super::version::Version;
 use crate::debezium::options::{self, Fate, TRANSFORMS};
 
@@ -132,7 +132,7 @@ fn carry(alias: &str, mut own: Given, version: Version, section: &mut Section, d
     for known in Options::known() {
         let Some(value) = own.take(known.name) else { continue };
         let option = full(known.name);
-        if Reference::of(&value).is_some() {
+        if has_reference(&value) {
             // Under its own name it could pass for a column's.
             let why = format!(
                 "references are not replaced in this section; write \"{}\" with what it stands for.",

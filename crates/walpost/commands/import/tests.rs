@@ -276,6 +276,11 @@ fn what_cannot_be_had_and_changes_records_keeps_the_file_from_running_until_it_i
             "transforms.outbox.table.field.event.key",
             "write \"table.field.event.key\"",
         ),
+        (
+            r#""transforms.outbox.route.topic.replacement":"${env:P}.${routedByValue}""#,
+            "transforms.outbox.route.topic.replacement",
+            "write \"route.topic.replacement\"",
+        ),
         (r#""topic.delimiter":"${secrets:ns/name:d}""#, "topic.delimiter", "neither a variable"),
         (r#""converters":"isbn""#, "converters", "custom converters are Java classes"),
         (r#""column.mask.with.3.chars":"public.outbox.payload""#, "column.mask.with.3.chars", "as they are"),
@@ -342,6 +347,7 @@ fn a_dollar_of_connects_is_read_back_as_what_it_meant() {
         ("${env:PGUSER_CDC}", "${PGUSER_CDC}"),
         ("${dir:/run/secrets:pg}", "${file:/run/secrets/pg}"),
         ("${secrets:ns/name:x}", "${secrets:ns/name:x}"),
+        ("db-${env:PGUSER_CDC}.$${x}", "db-${PGUSER_CDC}.$$$${x}"),
     ] {
         let toml = options(value, value);
         for line in [
