@@ -284,6 +284,9 @@ fn a_checkpoint_moves_to_a_file_and_back_and_each_relay_resumes_where_the_last_s
     let mut rig = Rig::ready("copied", &["public.outbox"]);
     publish_and_stop(&rig, 0);
     let position = shown(&rig);
+    let year = rig.value("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY')");
+    rig.call(&["checkpoint", "show"])
+        .assert_said(0, &[&format!("last settled commit at {year}-"), "Z (", "ms since 1970)"]);
     let file = format!("file:{}", rig.walpost.folder().join("checkpoint").display());
     rig.call(&["checkpoint", "copy", "--to", &file]).assert_said(0, &[&position, "was copied"]);
     keep_in(&mut rig, "file");

@@ -308,6 +308,16 @@ fn what_cannot_be_had_and_changes_records_keeps_the_file_from_running_until_it_i
 }
 
 #[test]
+fn everything_that_is_to_be_decided_is_told_at_once() {
+    let imported = of_json(&format!(
+        r#"{PREFIX},"key.converter":"com.acme.Mine","converters":"isbn","decimal.handling.mode":"roman",
+           "transforms.outbox.table.op.invalid.behavior":"explode","producer.override.partitioner.class":"com.acme.Mine""#
+    ));
+    let faults = faults(&imported.toml);
+    assert_eq!((faults.len(), imported.undecided.len()), (5, 5), "{faults:?}");
+}
+
+#[test]
 fn what_cannot_be_had_and_changes_no_record_keeps_no_file_from_running() {
     for options in [
         r#""exactly.once.support":"required""#,

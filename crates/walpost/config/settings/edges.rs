@@ -49,8 +49,10 @@ pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> 
 /// Judges the options of a connector, one by one and together.
 pub(super) fn connector<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, run_id: &str) -> Judgement<Connector> {
     let pairs: Vec<_> = pairs.collect();
-    let refused = |faults: Vec<OptionFault>| to_decide(sentences(faults), &pairs);
-    let parsed = connect::Options::from_pairs(pairs.iter().copied()).map_err(refused)?;
+    let parsed = match connect::Options::from_pairs(pairs.iter().copied()) {
+        Ok(parsed) => parsed,
+        Err(faults) => return Err(to_decide(sentences(and_of_the_rest(faults, &pairs, run_id)), &pairs)),
+    };
     let connector = Connector::new(parsed.options, run_id).map_err(sentences)?;
     let warnings = parsed.warnings.into_iter().chain(connector.warnings().map(str::to_owned));
     let warnings = warnings.map(Sentence::about_all).collect();
@@ -67,6 +69,15 @@ pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, connec
 
 fn sentences(faults: Vec<OptionFault>) -> Vec<Sentence> {
     faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
+}
+
+/// Faults of single options, and what is wrong with the others together, so that all is told at once.
+fn and_of_the_rest(mut faults: Vec<OptionFault>, pairs: &[(&str, &str)], run_id: &str) -> Vec<OptionFault> {
+    let rest = pairs.iter().copied().filter(|(name, _)| faults.iter().all(|fault| fault.option != *name));
+    let parsed = connect::Options::from_pairs(rest).ok();
+    let more = parsed.and_then(|parsed| Connector::new(parsed.options, run_id).err());
+    faults.extend(more.into_iter().flatten());
+    faults
 }
 
 /// Where an import left an option to decide, that is what is wrong, and not that nobody knows its name.
