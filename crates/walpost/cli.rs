@@ -150,14 +150,15 @@ enum Import {
     /// Make a walpost.toml of a Debezium connector's configuration
     #[command(
         long_about = "Makes a walpost.toml of the configuration of a Debezium connector for PostgreSQL with an outbox event router. Each option appears in what \
-                      comes out: as a key, or in a comment that says why there is none. Passwords are never printed.\n\n\
+                      comes out: as a key, or in a comment that says why there is none. What cannot be had and changes what consumers get stays as a line that walpost \
+                      refuses until somebody decides. Passwords are never printed.\n\n\
                       A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
                       file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.\n\n\
                       With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would. \
                       docs/handover.md has the whole way, and the way back.",
         after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
                       walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \
-                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties"
+                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties -o /etc/walpost"
     )]
     Debezium(ImportDebezium),
 }
@@ -167,13 +168,13 @@ struct ImportDebezium {
     /// Configurations of connectors and workers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write one file a connector into this folder, instead of to standard output; what is there is not overwritten
+    /// Write one file a connector into this folder, instead of to standard output, which takes one connector alone; what is there is not overwritten
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
     #[arg(long, value_name = "X.Y")]
     debezium_version: Option<commands::Version>,
-    /// Make the slot's position the checkpoint; what the connector published behind it is published again
+    /// Make the slot's position the checkpoint; what the connector published after it is published again
     #[arg(long, conflicts_with = "offsets")]
     checkpoint: bool,
     /// Make the offset that Connect stored the checkpoint, so that nothing that it covers is published again: the file of a standalone worker or of Debezium Server, or
@@ -240,9 +241,9 @@ fn perform(command: Command) -> Exit {
 
 /// Runs a command to its end; what it has to say last is a line on standard error.
 fn finish(command: impl Future<Output = Outcome>) -> Exit {
-    block_on(command).unwrap_or_else(|Ended { exit, cause }| {
-        complain(&format!("error: {cause:#}"));
-        exit
+    block_on(command).unwrap_or_else(|ended| {
+        ended.sentences().iter().for_each(|sentence| complain(&format!("error: {sentence}")));
+        ended.exit
     })
 }
 
@@ -268,9 +269,9 @@ where
     for warning in warnings {
         tracing::warn!(config = %config.path.display(), "{warning}");
     }
-    block_on(command(settings)).unwrap_or_else(|Ended { exit, cause }| {
-        tracing::error!(exit = exit.code(), "{cause:#}");
-        exit
+    block_on(command(settings)).unwrap_or_else(|ended| {
+        ended.sentences().iter().for_each(|sentence| tracing::error!(exit = ended.exit.code(), "{sentence}"));
+        ended.exit
     })
 }
 
