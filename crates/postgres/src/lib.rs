@@ -1,7 +1,7 @@
 //! The source edge of walpost: everything that is said to PostgreSQL.
 //!
 //! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]), creates what is missing when it is told
-//! to ([`setup`]), keeps the checkpoint ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
+//! to ([`setup`]), looks for what a lost log leaves behind in the tables ([`repair`], [`snapshot`]), keeps the checkpoint ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
 //! replication session ([`stream`]) brings the log. Both are described by one [`connection::ConnectionSettings`] and classify
 //! what the server says by one table ([`error`]).
 //!
@@ -14,8 +14,10 @@ pub mod error;
 pub mod identifier;
 pub mod inspect;
 pub mod preflight;
+pub mod repair;
 pub mod replication;
 pub mod setup;
+pub mod snapshot;
 pub mod sql;
 pub mod stream;
 mod tls;

@@ -19,8 +19,8 @@ use crate::identifier::SlotName;
 use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
 
-pub(crate) use plan::made_anew;
 pub use plan::plan;
+pub(crate) use plan::{made_anew, slot_sql};
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,7 +223,7 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
                 unpublished.push(Unpublished { table: table.clone(), rows });
             }
         }
-        create_slot(session, step).await?;
+        create_slot(session, &step.sql).await?;
     }
     let slot = inspect::slot_state(session, &settings.slot).await?;
     let slot =
@@ -231,11 +231,12 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
     Ok(Applied { slot, unpublished })
 }
 
-async fn create_slot(session: &mut Session, step: &Step) -> Result<(), Error> {
+/// Makes a slot by this statement, which may take its time.
+pub(crate) async fn create_slot(session: &mut Session, sql: &str) -> Result<(), Error> {
     let refused = |error| Error::from_sql(error, Phase::Query);
     let transaction = session.client_mut().transaction().await.map_err(refused)?;
     let timeout = format!("SET LOCAL statement_timeout = {}", SLOT_TIMEOUT.as_millis());
     transaction.batch_execute(&timeout).await.map_err(refused)?;
-    transaction.batch_execute(&step.sql).await.map_err(refused)?;
+    transaction.batch_execute(sql).await.map_err(refused)?;
     transaction.commit().await.map_err(refused)
 }

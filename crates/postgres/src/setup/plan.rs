@@ -5,7 +5,7 @@ use walpost_core::position::Checkpoint;
 use walpost_core::start::SlotKind;
 
 use super::{Difference, Facts, Plan, SetupSettings, Step, StepKind};
-use crate::identifier::{quote_identifier, quote_literal, quote_table};
+use crate::identifier::{SlotName, quote_identifier, quote_literal, quote_table};
 use crate::inspect::Publication;
 
 const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
@@ -180,6 +180,15 @@ fn checkpoint_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     }
 }
 
+/// Makes the slot, for standbys too where that is asked for.
+pub(crate) fn slot_sql(slot: &SlotName, failover: bool) -> String {
+    let arguments = if failover { ", false, false, true" } else { "" };
+    format!(
+        "SELECT pg_create_logical_replication_slot({}, 'pgoutput'{arguments})",
+        quote_literal(slot.as_str()).trim_start()
+    )
+}
+
 fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>, plan: &mut Plan) {
     let name = &settings.slot;
     match &facts.slot {
@@ -192,13 +201,9 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
                 return;
             }
             let failover = settings.failover && facts.version >= 170_000;
-            let arguments = if failover { ", false, false, true" } else { "" };
             plan.steps.push(Step {
                 kind: StepKind::Slot,
-                sql: format!(
-                    "SELECT pg_create_logical_replication_slot({}, 'pgoutput'{arguments})",
-                    quote_literal(name.as_str()).trim_start()
-                ),
+                sql: slot_sql(name, failover),
                 reason: "keeps the log from now on; the server waits for the transactions that are running".to_owned(),
             });
         }
