@@ -17,6 +17,7 @@ mod faults;
 mod import;
 mod papers;
 mod parity;
+mod repair;
 mod rig;
 mod security;
 mod slot;

@@ -21,6 +21,7 @@ mod checkpoint;
 mod import;
 mod init;
 mod papers;
+mod repair;
 mod run;
 
 pub use check::check;
@@ -28,6 +29,7 @@ pub use checkpoint::{Checkpoint, checkpoint};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use papers::{completions, man};
+pub use repair::{Fill, Repair, Way, repair};
 pub use run::run;
 
 use walpost_core::failure::chain;

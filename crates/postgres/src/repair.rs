@@ -128,7 +128,7 @@ pub async fn tracks_commits(session: &Session) -> Result<TracksCommits, Error> {
 /// # Errors
 /// The session has ended, or the table cannot be read.
 pub async fn tally(session: &Session, table: &Table, id: &str, since: Timestamp) -> Result<Tally, Error> {
-    let (time, from) = (table.time.sql(), table.from_clause());
+    let (time, from) = (table.time.sql(), table.source_clause());
     let count = format!(
         "SELECT count(*) FILTER (WHERE t >= $1) AS rows, min(t) FILTER (WHERE t >= $1) AS first, max(t) AS last, \
          count(*) FILTER (WHERE t < $1) AS older, count(*) FILTER (WHERE t IS NULL) AS unknown FROM (SELECT {time} AS t {from}) AS counted"
@@ -160,7 +160,7 @@ async fn id_at(
         return Ok(None);
     }
     let order: Vec<String> = table.order().iter().map(|key| format!("{key} {direction}")).collect();
-    let (id, from, order) = (quote_identifier(id), table.from_since(since), order.join(", "));
+    let (id, from, order) = (quote_identifier(id), table.source_since(since), order.join(", "));
     let rows = session.query(&format!("SELECT o.{id}::text {from} ORDER BY {order} LIMIT 1"), &[]).await?;
     rows.first().map(|row| row.try_get::<_, Option<String>>(0).map_err(refused)).transpose().map(Option::flatten)
 }

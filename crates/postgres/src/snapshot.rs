@@ -168,16 +168,16 @@ pub struct TableColumn {
 
 impl Table {
     /// Where its published rows come from; the row is `o`. Of a table that others inherit from, only its own are told under its name.
-    pub(crate) fn from_clause(&self) -> String {
+    pub(crate) fn source_clause(&self) -> String {
         let only = if self.is_partitioned { "" } else { "ONLY " };
         let filter = self.filter.as_ref().map(|filter| format!(" WHERE ({filter})")).unwrap_or_default();
         format!("FROM {only}{} AS o{filter}", quote_table(&self.name))
     }
 
     /// Those of them that came since then.
-    pub(crate) fn from_since(&self, since: Timestamp) -> String {
+    pub(crate) fn source_since(&self, since: Timestamp) -> String {
         let joined = if self.filter.is_some() { "AND" } else { "WHERE" };
-        format!("{} {joined} {} >= {}", self.from_clause(), self.time.sql(), since.postgres_micros())
+        format!("{} {joined} {} >= {}", self.source_clause(), self.time.sql(), since.postgres_micros())
     }
 
     /// The order of its rows.
@@ -191,7 +191,7 @@ impl Table {
             // Writing to a `String` cannot fail.
             let _ = write!(columns, ", o.{}", quote_identifier(&column.name));
         }
-        let (time, from, order) = (self.time.sql(), self.from_since(since), self.order().join(", "));
+        let (time, from, order) = (self.time.sql(), self.source_since(since), self.order().join(", "));
         format!("COPY (SELECT {time}, o.cmin{columns} {from} ORDER BY {order}) TO STDOUT")
     }
 
@@ -485,4 +485,59 @@ fn encoded(message: &Message<'_>) -> Bytes {
     let mut bytes = BytesMut::new();
     message.encode(&mut bytes);
     bytes.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_copy_is_what_the_type_wrote() {
+        for (field, text) in [
+            ("", Some("")),
+            ("plain", Some("plain")),
+            (r"\N", None),
+            (r"\\N", Some(r"\N")),
+            (r"a\tb\nc\rd\\e", Some("a\tb\nc\rd\\e")),
+            (r"\b\f\v", Some("\u{8}\u{c}\u{b}")),
+            ("ü\u{0}", Some("ü\u{0}")),
+        ] {
+            assert_eq!(unescaped(field.as_bytes()).as_deref(), text.map(str::as_bytes), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_copy_is_a_time_a_statement_and_the_row() {
+        let line = |text: &'static str| row_of(Bytes::from_static(text.as_bytes()));
+        let row = line("17\t3\ta\\tb\t\\N\t\n").unwrap();
+        assert_eq!((row.time.postgres_micros(), row.statement), (17, 3));
+        let message = insert(9, &row.cells);
+        let Ok(Message::Insert(insert)) = Message::parse(&message) else { panic!("no insert") };
+        assert_eq!(insert.relation, 9);
+        assert_eq!(insert.new.cells[..], [Cell::Text(b"a\tb"), Cell::Null, Cell::Text(b"")]);
+        assert_eq!(line("17\t3\n").unwrap().cells, "");
+        for broken in ["", "\n", "x\t1\ta", "17", "17\tx", "17\t-1"] {
+            assert!(line(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn tables_and_columns_of_any_name_are_read_and_a_publications_condition_is_kept() {
+        let column = |name: &str| TableColumn { name: name.to_owned(), type_id: 25, type_modifier: -1 };
+        let mut table = Table {
+            name: TableName { schema: "My Schema".to_owned(), table: "a\"b".to_owned() },
+            id: 1,
+            is_partitioned: false,
+            columns: vec![column("id"), column("O'x")],
+            filter: None,
+            time: Time::Column("made".to_owned()),
+        };
+        let since = Timestamp::from_postgres_micros(7);
+        let copy = table.copy(since);
+        assert!(copy.contains(r#", o."id", o."O'x" FROM ONLY "My Schema"."a""b" AS o WHERE CASE"#), "{copy}");
+        table.filter = Some("(kind = 1) OR (kind = 2)".to_owned());
+        table.is_partitioned = true;
+        let copy = table.copy(since);
+        assert!(copy.contains(r#"FROM "My Schema"."a""b" AS o WHERE ((kind = 1) OR (kind = 2)) AND CASE"#), "{copy}");
+    }
 }
