@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use walpost_testkit::checker::{Repeats, Truth};
-use walpost_testkit::relay::Relay;
-use walpost_testkit::servers::{Postgres, PostgresBuilder, Signal, Stop, shared_kafka};
+use walpost_testkit::consumer::Received;
+use walpost_testkit::relay::{Relay, toml_string};
+use walpost_testkit::servers::{Postgres, PostgresBuilder, Signal, Stop, postgres_of, shared_kafka};
 
 use crate::rig::{LIMIT, Rig, eventually};
 
@@ -329,4 +330,320 @@ fn a_checkpoint_file_that_a_relay_holds_keeps_repair_away() {
     refused.assert_said(4, &["is in use by another process"]);
     assert!(rig.sql(&format!("SELECT 1 FROM pg_replication_slots WHERE slot_name = '{name}'")).is_empty());
     relay.kill9().unwrap();
+}
+
+/// What a test compares of a record: everything but where it stands in its topic.
+fn content(record: &Received) -> String {
+    let Received { topic, key, value, headers, timestamp_ms, .. } = record;
+    format!("{topic} {key:?} {value:?} {headers:?} {timestamp_ms:?}")
+}
+
+/// Columns of every kind of type, each with a value that is easily written otherwise.
+const TYPES: &[(&str, &str)] = &[
+    ("bool", "true"),
+    ("int2", "-32768"),
+    ("int8", "9223372036854775807"),
+    ("numeric(30,10)", "1.5"),
+    ("numeric", "'NaN'"),
+    ("float4", "0.1"),
+    ("float8", "1e-7"),
+    ("float8", "'-Infinity'"),
+    ("text", r#"E'a\tb\nc\rd\\e\b\f\x0b \\N \\. ''" ü 🐘'"#),
+    ("text", "''"),
+    ("text", r"'\N'"),
+    ("text", "NULL"),
+    ("varchar(9)", "' x '"),
+    ("char(9)", "'x'"),
+    (r#""char""#, "'c'"),
+    ("name", "'n'"),
+    ("bytea", r"'\x00ff5c0a'"),
+    ("uuid", "'00000000-0000-0000-0000-00000000000f'"),
+    ("json", r#"E'{"a":  "\\u00e9\\n",\n "b": 1.0}'"#),
+    ("jsonb", r#"'{"b": 1.0, "a": [null, "\\"]}'"#),
+    ("xml", "'<a>&amp;</a>'"),
+    ("date", "'infinity'"),
+    ("date", "'2024-02-29'"),
+    ("time(3)", "'23:59:59.5'"),
+    ("timetz", "'12:00:00+02'"),
+    ("timestamp", "'2024-02-29 12:34:56.7'"),
+    ("timestamptz(3)", "'2024-02-29 12:34:56.789+05:30'"),
+    ("interval", "'1 year 2 mons -3 days 04:05:06.7'"),
+    ("money", "1234.5"),
+    ("bit(5)", "B'10101'"),
+    ("varbit", "B'101'"),
+    ("inet", "'10.0.0.1/8'"),
+    ("cidr", "'10.0.0.0/8'"),
+    ("macaddr", "'08:00:2b:01:02:03'"),
+    ("point", "'(1.5,-2)'"),
+    ("box", "'(1,1),(0,0)'"),
+    ("path", "'[(0,0),(1,1)]'"),
+    ("int4range", "'[1,5)'"),
+    ("tstzrange", "'[2024-01-01 00:00+00,)'"),
+    ("int4multirange", "'{[1,3),[5,9)}'"),
+    ("int4[]", "'{{1,NULL},{3,4}}'"),
+    ("text[]", r#"ARRAY['a,b', E'c\td"\\', 'NULL', '']"#),
+    ("bool[]", "'{t,f,NULL}'"),
+    ("mood", "'so so'"),
+    ("mood[]", "'{\"so so\"}'"),
+    ("padded", "'x'"),
+    ("pair", "ROW(true, E'a\tb')"),
+    ("pair", "ROW(NULL, NULL)"),
+    ("tsvector", "'a:1 b:2'::tsvector"),
+    ("oid", "4294967295"),
+    ("pg_lsn", "'16/B374D848'"),
+    ("regclass", "'pg_class'"),
+];
+
+#[test]
+fn a_row_that_is_filled_is_the_record_that_the_stream_made_of_it_whatever_its_types() {
+    let postgres = tracking().start().unwrap();
+    let mut rig = Rig::empty_on(postgres.endpoint(), shared_kafka(), "bytes");
+    let named = TYPES.iter().enumerate().map(|(place, _)| format!("c{place}:header"));
+    let placement = named.collect::<Vec<_>>().join(",");
+    let router = [("table.fields.additional.placement", placement.as_str())];
+    let table = r#""Odd Schema"."Out""Box""#;
+    rig.add_table(table, "events", &router);
+    let columns: Vec<String> = TYPES.iter().enumerate().map(|(place, (kind, _))| format!("c{place} {kind}")).collect();
+    rig.sql(&format!(
+        r#"CREATE SCHEMA "Odd Schema"; CREATE TYPE mood AS ENUM ('so so'); CREATE DOMAIN padded AS char(4);
+           CREATE TYPE pair AS (a bool, b text);
+           CREATE TABLE {table} (id uuid PRIMARY KEY, dropped int, doubled int GENERATED ALWAYS AS (2) STORED, aggregatetype text, aggregateid text,
+               type text, payload jsonb, {});
+           ALTER TABLE {table} DROP dropped"#,
+        columns.join(", ")
+    ));
+    rig.init();
+    let relay = rig.start_streaming();
+    let values: Vec<&str> = TYPES.iter().map(|(_, value)| *value).collect();
+    // Settings that a session of somebody else's has change nothing.
+    let insert = |id: u32, values: &str| {
+        rig.sql(&format!(
+            "SET TimeZone = 'Asia/Kolkata'; INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload, {}) VALUES \
+             ('00000000-0000-0000-0000-{id:012}', 'order', 'key', 'Made', '{{\"a\": {id}}}', {values})",
+            (0..TYPES.len()).map(|place| format!("c{place}")).collect::<Vec<_>>().join(", ")
+        ));
+    };
+    insert(1, &values.join(", "));
+    insert(2, &vec!["NULL"; TYPES.len()].join(", "));
+    let mut consumer = rig.consumer();
+    consumer.read_count(2, LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    drop_slot(&rig);
+    // As the database is by default for everybody.
+    rig.sql(&format!(
+        "ALTER DATABASE {0} SET DateStyle = 'German'; ALTER DATABASE {0} SET IntervalStyle = 'iso_8601'; \
+         ALTER DATABASE {0} SET bytea_output = 'escape'; ALTER DATABASE {0} SET extra_float_digits = 0",
+        rig.database.name()
+    ));
+    rig.call(&["repair", "--fill", "--yes"]).assert_said(0, &["2 rows published"]);
+    let records = consumer.read_count(4, LIMIT).unwrap();
+    for place in 0..2 {
+        assert_eq!(content(&records[place]), content(&records[place + 2]));
+    }
+    assert_eq!(records[0].headers.len(), TYPES.len() + 1);
+}
+
+#[test]
+fn several_outboxes_are_filled_in_one_order_and_partitions_under_their_root() {
+    let postgres = tracking().start().unwrap();
+    let mut rig = Rig::empty_on(postgres.endpoint(), shared_kafka(), "merged");
+    let topic = rig.add_table("public.whole", "events", &[]);
+    let replacement = [("route.topic.replacement", topic.as_str())];
+    rig.configure(|config| config.outbox("public.parted", &replacement));
+    let columns = "(id uuid DEFAULT gen_random_uuid(), aggregatetype text DEFAULT 'order', aggregateid text DEFAULT 'key', type text DEFAULT 'Made', payload text, n int)";
+    rig.sql(&format!(
+        "CREATE TABLE whole {columns}; CREATE TABLE parted {columns} PARTITION BY RANGE (n);
+         CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (5); CREATE TABLE high PARTITION OF parted DEFAULT;
+         CREATE PUBLICATION {} FOR TABLE whole WHERE (n <> 13), parted WITH (publish = 'insert', publish_via_partition_root = true)",
+        rig.database.name()
+    ));
+    rig.init();
+    drop_slot(&rig);
+    // Statements of one transaction go to and fro between the tables, with a savepoint rolled back among them.
+    let mut script = String::from("BEGIN;");
+    for n in 0..20 {
+        let table = ["whole", "parted"][n % 2];
+        script += &format!("INSERT INTO {table} (payload, n) VALUES ('{n:02}', {n});");
+        if n == 9 {
+            script += "SAVEPOINT s; INSERT INTO whole (payload, n) VALUES ('never', 9); ROLLBACK TO s; SAVEPOINT t;";
+        }
+    }
+    rig.sql(&(script + "INSERT INTO whole (payload, n) VALUES ('filtered', 13); COMMIT; INSERT INTO parted (payload, n) VALUES ('20', 1)"));
+    rig.call(&["repair", "--fill"]).assert_said(4, &["none was settled yet", "--since TIME"]);
+    let filled = rig.call(&["repair", "--fill", "--since", "2026-01-01T00:00:00+00:00", "--yes"]);
+    filled.assert_said(0, &["21 rows published"]);
+    let mut consumer = rig.consumer();
+    let payloads: Vec<String> = consumer.read_count(21, LIMIT).unwrap().iter().map(Received::value_text).collect();
+    assert_eq!(payloads, (0..21).map(|n| format!("{n:02}")).collect::<Vec<_>>());
+    let relay = rig.start_streaming();
+    rig.sql("INSERT INTO whole (payload, n) VALUES ('21', 1)");
+    let records = consumer.read_count(22, LIMIT).unwrap();
+    assert_eq!(records[21].value_text(), "21");
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn rows_that_the_role_may_not_see_keep_the_gap_from_being_filled() {
+    let postgres = tracking().start().unwrap();
+    let mut rig = rested_on(&postgres, "unseen");
+    drop_slot(&rig);
+    rig.sql(
+        "CREATE ROLE humble LOGIN REPLICATION; GRANT USAGE ON SCHEMA walpost TO humble;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO humble",
+    );
+    let url = rig.database.endpoint().url_for("humble", None, rig.database.name());
+    rig.configure(|config| config.set("source", "url", &toml_string(&url)));
+    rig.call(&["repair", "--fill", "--yes"]).assert_said(4, &["may not read public.outbox", "GRANT SELECT"]);
+    rig.sql("GRANT SELECT ON outbox TO humble; ALTER TABLE outbox ENABLE ROW LEVEL SECURITY");
+    rig.call(&["repair", "--fill", "--yes"]).assert_said(4, &["row-level security hides rows"]);
+    rig.sql("ALTER TABLE outbox DISABLE ROW LEVEL SECURITY");
+    rig.insert("lost", 0, 10);
+    rig.call(&["repair", "--fill", "--yes"]).assert_said(0, &["20 rows published"]);
+    assert_whole(&rig);
+}
+
+#[test]
+fn times_of_commits_that_were_not_kept_for_the_whole_gap_are_not_relied_on() {
+    let mut postgres = Postgres::start().unwrap();
+    let rig = rested_on(&postgres, "late");
+    drop_slot(&rig);
+    rig.insert("lost", 0, 10);
+    rig.sql("ALTER SYSTEM SET track_commit_timestamp = on");
+    postgres.restart(Stop::Fast).unwrap();
+    rig.insert("lost", 10, 10);
+    rig.call(&["repair", "--fill", "--yes"])
+        .assert_said(4, &["does not know when 20 rows of public.outbox", "--by COLUMN"]);
+}
+
+/// Rows that are committed and not published, and then the primary is gone for good.
+#[track_caller]
+fn lose_primary(rig: &Rig, relay: Relay, primary: &mut Postgres, standby: &Postgres) {
+    relay.sigstop().unwrap();
+    rig.insert("unpublished", 0, 10);
+    let written = rig.value("SELECT pg_current_wal_flush_lsn()");
+    eventually("the standby to have everything", || {
+        let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
+        standby.endpoint().value("postgres", &replayed).unwrap() == "t"
+    });
+    primary.kill9().unwrap();
+    relay.kill9().unwrap();
+    assert_eq!(standby.endpoint().value("postgres", "SELECT pg_promote()").unwrap(), "t");
+}
+
+/// All that the promoted server has arrives.
+#[track_caller]
+fn assert_whole_on(rig: &mut Rig, standby: &Postgres) {
+    let name = rig.database.name().to_owned();
+    let relay = rig.start();
+    let insert = "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', 'after', 'Changed', jsonb_build_object('seq', seq), seq FROM generate_series(0, 9) AS seq";
+    standby.psql(&name, insert).unwrap();
+    let mut truth = Truth::new();
+    truth.extend(&standby.url(&name), &rig.outboxes[0].truth()).unwrap();
+    rig.verdict(&rig.with_partitions(truth)).assert_clean(Repeats::Allowed);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+/// A primary and the standby that follows it; the relay streams from the primary.
+fn with_a_standby(version: Option<u32>, label: &str) -> (Postgres, Postgres, Rig, Relay) {
+    let server = || match version {
+        Some(version) => tracking().programs(&postgres_of(version).unwrap()),
+        None => tracking(),
+    };
+    let mut primary = server().start().unwrap();
+    primary.psql("postgres", "SELECT pg_create_physical_replication_slot('standby', true)").unwrap();
+    let mut rig = Rig::with_tables_on(primary.endpoint(), shared_kafka(), label, &["public.outbox"]);
+    let carries = version.is_some_and(|version| version >= 17);
+    if carries {
+        rig.configure(|config| config.set("source", "failover", "true"));
+    }
+    rig.init();
+    primary.stop(Stop::Fast, LIMIT).unwrap();
+    let mut standby = server().standby_of(&primary, rig.database.name()).setting("hot_standby_feedback", "on");
+    if carries {
+        standby = standby.setting("sync_replication_slots", "on");
+    }
+    let standby = standby.start().unwrap();
+    primary.start_again().unwrap();
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    (primary, standby, rig, relay)
+}
+
+#[track_caller]
+fn assert_a_failover_slot_carries_over(version: u32) {
+    let (mut primary, standby, mut rig, relay) = with_a_standby(Some(version), "carried");
+    let name = rig.database.name().to_owned();
+    rig.call(&["check"]).assert_said(0, &["synchronized_standby_slots", "does not wait for them"]);
+    rig.sql("ALTER SYSTEM SET synchronized_standby_slots = 'standby'");
+    rig.sql("SELECT pg_reload_conf()");
+    eventually("check to be content", || !rig.call(&["check"]).output.contains("synchronized_standby_slots"));
+    let mut seq = 10;
+    eventually("the slot to be on the standby", || {
+        rig.insert("key", seq, 1);
+        seq += 1;
+        let synced = format!(
+            "SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{name}' AND synced AND NOT temporary AND invalidation_reason IS NULL"
+        );
+        standby.endpoint().value("postgres", &synced).unwrap() == "1"
+    });
+    rig.assert_delivered(Repeats::Forbidden);
+    lose_primary(&rig, relay, &mut primary, &standby);
+    rig.reach_by_port(standby.endpoint().port());
+    rig.call(&["repair"]).assert_said(0, &["resume-promoted"]);
+    assert_whole_on(&mut rig, &standby);
+}
+
+#[test]
+fn on_17_a_failover_slot_is_carried_over_and_the_relay_goes_on_where_the_standby_was_promoted() {
+    assert_a_failover_slot_carries_over(17);
+}
+
+#[test]
+fn on_18_a_failover_slot_is_carried_over_and_the_relay_goes_on_where_the_standby_was_promoted() {
+    assert_a_failover_slot_carries_over(18);
+}
+
+#[test]
+fn on_a_standby_that_was_promoted_without_the_slot_the_gap_is_filled() {
+    let (mut primary, standby, mut rig, relay) = with_a_standby(None, "without");
+    // Checkpoints are rows, and have to be there before the primary is gone.
+    lose_primary(&rig, relay, &mut primary, &standby);
+    rig.reach_by_port(standby.endpoint().port());
+    rig.start().wait(LIMIT).unwrap().assert_said(21, &["walpost repair"]);
+    rig.call(&["repair"]).assert_said(21, &["slot-missing", "20 rows of public.outbox"]);
+    rig.call(&["repair", "--fill", "--yes"]).assert_said(0, &["20 rows published"]);
+    assert_whole_on(&mut rig, &standby);
+}
+
+#[test]
+fn where_slots_cannot_be_carried_over_init_and_check_say_so() {
+    let mut rig = Rig::ready("no_failover", &["public.outbox"]);
+    rig.configure(|config| config.set("source", "failover", "true"));
+    let version: i32 = rig.value("SHOW server_version_num").parse().unwrap();
+    if version < 170_000 {
+        let words = ["carried over to standbys from 17 on", "source.failover = false", "walpost repair"];
+        rig.call(&["init"]).assert_said(4, &words);
+        rig.call(&["check"]).assert_said(5, &words);
+    } else {
+        rig.call(&["check"]).assert_said(5, &["not a failover slot", "walpost init"]);
+    }
+}
+
+#[test]
+fn init_makes_a_slot_that_is_there_one_that_is_carried_over() {
+    let postgres = Postgres::builder().programs(&postgres_of(17).unwrap()).start().unwrap();
+    let mut rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "altered", &["public.outbox"]);
+    assert_eq!(rig.slot("failover"), "f");
+    rig.configure(|config| config.set("source", "failover", "true"));
+    rig.call(&["check"]).assert_said(5, &["not a failover slot", "walpost init"]);
+    let relay = rig.start_streaming();
+    rig.call(&["init"]).assert_said(4, &["stop the relay", &format!("process {}", rig.walsender().unwrap())]);
+    relay.stop(LIMIT).unwrap().assert_success();
+    rig.call(&["init", "--dry-run"]).assert_said(0, &["replication=database", "ALTER_REPLICATION_SLOT"]);
+    assert_eq!(rig.slot("failover"), "f");
+    rig.init();
+    assert_eq!(rig.slot("failover"), "t");
+    rig.call(&["init"]).assert_said(0, &["-- everything is there already"]);
+    publish_and_stop(&rig, rig.start_streaming(), 0);
 }

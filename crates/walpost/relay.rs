@@ -74,7 +74,7 @@ pub fn setup(settings: &Settings, with_outbox: bool) -> SetupSettings {
         outboxes: settings.outboxes().iter().map(|outbox| outbox.table.clone()).collect(),
         with_outbox,
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
-        failover: false,
+        failover: settings.source().is_for_standbys(),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod connection;
 pub mod describe;
 pub mod error;
+pub mod failover;
 pub mod identifier;
 pub mod inspect;
 pub mod preflight;

@@ -15,6 +15,7 @@ use walpost_core::outbox::TableName;
 use walpost_core::start::SlotState;
 
 use crate::error::{Error, Phase};
+use crate::failover;
 use crate::identifier::SlotName;
 use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
@@ -58,6 +59,8 @@ pub struct Facts {
     pub has_former_checkpoint_table: bool,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
+    /// Whether that one is carried over to standbys.
+    pub is_carried: bool,
 }
 
 /// What a step does.
@@ -67,6 +70,8 @@ pub enum StepKind {
     Schema,
     /// The slot: by itself, after the rest is committed.
     Slot,
+    /// A change of the slot that SQL cannot make: a command of a replication session, which the caller runs ([`crate::failover::carry_over`]).
+    Carry,
 }
 
 /// One statement of the plan.
@@ -137,8 +142,12 @@ impl std::fmt::Display for Unpublished {
 impl std::fmt::Display for Plan {
     /// As a script of SQL, whose comments say why, and what is left to the reader.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for Step { sql, reason, .. } in &self.steps {
-            writeln!(f, "-- {reason}\n{};\n", sql.trim_end().trim_end_matches(';'))?;
+        for Step { kind, sql, reason } in &self.steps {
+            let sql = sql.trim_end().trim_end_matches(';');
+            match kind {
+                StepKind::Schema | StepKind::Slot => writeln!(f, "-- {reason}\n{sql};\n")?,
+                StepKind::Carry => writeln!(f, "-- {reason}; by a session with replication=database:\n-- {sql};\n")?,
+            }
         }
         if self.is_empty() {
             writeln!(f, "-- everything is there already")?;
@@ -172,6 +181,7 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
         has_checkpoint_table: is_true(session, HAS_CHECKPOINT_TABLE).await?,
         has_former_checkpoint_table: is_true(session, HAS_FORMER_CHECKPOINT_TABLE).await?,
         slot: inspect::slot_state(session, &settings.slot).await?,
+        is_carried: failover::look(session, &settings.slot).await?.is_carried == Some(true),
     })
 }
 

@@ -18,7 +18,7 @@ use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::Store;
 use walpost_postgres::setup::{self, Facts};
-use walpost_postgres::{inspect, sql};
+use walpost_postgres::{failover, inspect, sql};
 
 use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
@@ -126,7 +126,7 @@ impl Found {
 
     /// The slot is to be one that standbys have too, and can be.
     fn is_for_standbys(&self, settings: &Settings) -> bool {
-        relay::setup(settings, false).failover && self.facts.version >= 170_000
+        settings.source().is_for_standbys() && self.facts.version >= failover::FIRST_VERSION
     }
 
     /// Why the slot may not be touched, whichever way is gone.
