@@ -4,6 +4,9 @@
 //! about rows that may have been deleted: the table cannot show what it no longer has, so an operator who knows better may say so
 //! (`--rows-are-kept`).
 
+use std::time::Duration;
+
+use tokio::time::sleep;
 use walpost_core::description::ColumnDescription;
 use walpost_core::finding::Finding;
 use walpost_core::outbox::Outbox;
@@ -19,6 +22,10 @@ use walpost_postgres::snapshot::{Table, TableColumn, Time};
 use super::{Fill, Found, StartState};
 use crate::config::Settings;
 use crate::{misfit, relay};
+
+/// How long statistics are waited for.
+const STATISTICS_TRIES: u32 = 20;
+const STATISTICS_STEP: Duration = Duration::from_millis(100);
 
 /// What was found out.
 #[derive(Debug, Default)]
@@ -120,7 +127,8 @@ impl Survey {
             surveyed.table.time = time;
             tally = repair::tally(&found.sql, &surveyed.table, id, since).await?;
         }
-        self.judge(&surveyed.table, &tally, there.changes);
+        let changes = told(found, outbox, &tally).await?.unwrap_or(there.changes);
+        self.judge(&surveyed.table, &tally, changes);
         surveyed.tally = Some(tally);
         Ok(Some(surveyed))
     }
@@ -194,6 +202,21 @@ impl Survey {
             ));
         }
     }
+}
+
+/// How often an outbox was changed, as soon as the statistics know of all that is there. Sessions tell of their changes with a delay: of a
+/// second mostly.
+async fn told(found: &Found, outbox: &Outbox, tally: &Tally) -> Result<Option<repair::Changes>, PostgresError> {
+    let all = tally.older + tally.unknown + tally.rows;
+    let mut changes = None;
+    for _ in 0..STATISTICS_TRIES {
+        changes = repair::outbox(&found.sql, &outbox.table).await?.map(|there| there.changes);
+        if changes.is_none_or(|changes| changes.inserts >= all) {
+            break;
+        }
+        sleep(STATISTICS_STEP).await;
+    }
+    Ok(changes)
 }
 
 /// The column, if it tells when a row was made.

@@ -198,6 +198,10 @@ impl PostgresBuilder {
             if self.is_standby {
                 let signal = layout.data.join("standby.signal");
                 fs::write(&signal, "").map_err(Error::io(format_args!("write {}", signal.display())))?;
+                // A base backup leaves the slots out, and one of the same name would not be synchronised.
+                let mut slots = Command::new("find");
+                slots.arg(layout.data.join("pg_replslot")).args(["-mindepth", "1", "-delete"]);
+                run(slots, "find -delete of the slots")?;
             }
             return Ok(());
         }
