@@ -451,10 +451,13 @@ fn several_outboxes_are_filled_in_one_order_and_partitions_under_their_root() {
     let replacement = [("route.topic.replacement", topic.as_str())];
     rig.configure(|config| config.outbox("public.parted", &replacement));
     let columns = "(id uuid DEFAULT gen_random_uuid(), aggregatetype text DEFAULT 'order', aggregateid text DEFAULT 'key', type text DEFAULT 'Made', payload text, n int)";
+    // Publications have conditions from 15 on.
+    let version: i32 = rig.value("SHOW server_version_num").parse().unwrap();
+    let condition = if version >= 150_000 { "WHERE (n <> 13)" } else { "" };
     rig.sql(&format!(
         "CREATE TABLE whole {columns}; CREATE TABLE parted {columns} PARTITION BY RANGE (n);
          CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (5); CREATE TABLE high PARTITION OF parted DEFAULT;
-         CREATE PUBLICATION {} FOR TABLE whole WHERE (n <> 13), parted WITH (publish = 'insert', publish_via_partition_root = true)",
+         CREATE PUBLICATION {} FOR TABLE whole {condition}, parted WITH (publish = 'insert', publish_via_partition_root = true)",
         rig.database.name()
     ));
     rig.init();
@@ -468,7 +471,10 @@ fn several_outboxes_are_filled_in_one_order_and_partitions_under_their_root() {
             script += "SAVEPOINT s; INSERT INTO whole (payload, n) VALUES ('never', 9); ROLLBACK TO s; SAVEPOINT t;";
         }
     }
-    rig.sql(&(script + "INSERT INTO whole (payload, n) VALUES ('filtered', 13); COMMIT; INSERT INTO parted (payload, n) VALUES ('20', 1)"));
+    if !condition.is_empty() {
+        script += "INSERT INTO whole (payload, n) VALUES ('filtered', 13);";
+    }
+    rig.sql(&(script + "COMMIT; INSERT INTO parted (payload, n) VALUES ('20', 1)"));
     rig.call(&["repair", "--fill"]).assert_said(4, &["none was settled yet", "--since TIME"]);
     let filled = rig.call(&["repair", "--fill", "--since", "2026-01-01T00:00:00+00:00", "--rows-are-kept", "--yes"]);
     filled.assert_said(0, &["21 rows published"]);
@@ -607,7 +613,10 @@ fn on_18_a_failover_slot_is_carried_over_and_the_relay_goes_on_where_the_standby
 #[test]
 fn on_a_standby_that_was_promoted_without_the_slot_the_gap_is_filled() {
     let (mut primary, standby, mut rig, relay) = with_a_standby(None, "without");
-    // Checkpoints are rows, and have to be there before the primary is gone.
+    eventually("the standby to have the row of the checkpoint", || {
+        let settled = "SELECT count(*) FROM walpost.checkpoint WHERE commit_time IS NOT NULL";
+        standby.endpoint().value(rig.database.name(), settled).unwrap() == "1"
+    });
     lose_primary(&rig, relay, &mut primary, &standby);
     rig.reach_by_port(standby.endpoint().port());
     rig.start().wait(LIMIT).unwrap().assert_said(21, &["walpost repair"]);

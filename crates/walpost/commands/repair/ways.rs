@@ -58,6 +58,12 @@ pub(super) fn adopting(found: &Found) -> Result<String, Vec<String>> {
     let Some(confirmed) = slot.confirmed.filter(|position| position.is_valid()) else {
         return Err(vec!["the slot has no confirmed position".to_owned()]);
     };
+    if confirmed > found.server.flushed {
+        return Err(vec![format!(
+            "the slot's {confirmed} lies beyond the server's log, which ends at {}",
+            found.server.flushed
+        )]);
+    }
     let loses_nothing = format!(
         "loses nothing that this server has: the log from {confirmed} on is kept; repeats what was published after it"
     );
@@ -71,7 +77,7 @@ pub(super) fn adopting(found: &Found) -> Result<String, Vec<String>> {
         StartState::Promoted { switch: Some(switch), .. } => format!(
             "LOSES what this server committed between its promotion at {switch} and {confirmed}; repeats what was published after it"
         ),
-        StartState::Future { position, flushed } if position != flushed && confirmed <= *flushed => loses_nothing,
+        StartState::Future { .. } => loses_nothing,
         _ => format!("goes on at {confirmed}: LOSES what this server committed before and nobody published"),
     })
 }
