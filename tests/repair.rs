@@ -232,6 +232,40 @@ fn a_fill_that_is_killed_is_refused_by_the_relay_and_filled_again_since_the_same
 }
 
 #[test]
+fn a_fill_that_is_told_to_stop_says_how_far_it_came_and_leaves_the_checkpoint_where_it_was() {
+    let postgres = tracking().start().unwrap();
+    let mut rig = rested_on(&postgres, "told");
+    rig.configure(|config| config.set("stop", "timeout_ms", "500"));
+    drop_slot(&rig);
+    rig.insert("lost", 0, 10);
+    rig.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES (gen_random_uuid(), 'nowhere', 'key', 'Made', '{}', 0)");
+    let before = rig.value("SELECT position FROM walpost.checkpoint");
+    let filling = rig.walpost.begin(&["repair", "--fill", "--yes"]).unwrap();
+    filling.wait_for_log("nowhere", LIMIT).unwrap();
+    filling.stop(LIMIT).unwrap().assert_said(9, &["stopped after", "the checkpoint has not moved", "run this again"]);
+    assert_eq!(rig.value("SELECT position FROM walpost.checkpoint"), before);
+    rig.call(&["repair"]).assert_said(24, &["slot-ahead", "21 rows"]);
+}
+
+#[test]
+fn a_gap_of_many_rows_is_filled_within_bounded_memory() {
+    let postgres = tracking().start().unwrap();
+    let mut rig = rested_on(&postgres, "many");
+    drop_slot(&rig);
+    rig.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', 'many-' || n % 100, 'Changed', jsonb_build_object('filling', repeat('x', 1000), 'n', n), n FROM generate_series(1, 200000) AS n");
+    rig.configure(|config| config.set("sink", "type", r#""null""#));
+    // What no relay needs to hold at once: 200 MB.
+    let filling = rig.walpost.begin(&["repair", "--fill", "--yes"]).unwrap();
+    let mut peak = 0;
+    eventually("the fill to end", || {
+        peak = filling.peak_memory().map_or(peak, |memory| memory.max(peak));
+        !filling.is_running()
+    });
+    filling.wait(LIMIT).unwrap().assert_said(0, &["200010 rows published"]);
+    assert!((1 << 20..100 << 20).contains(&peak), "{peak} bytes");
+}
+
+#[test]
 fn a_bad_row_ends_the_fill_unless_it_is_passed_over() {
     let postgres = tracking().start().unwrap();
     let rig = rested_on(&postgres, "bad");

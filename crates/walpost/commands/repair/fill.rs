@@ -278,13 +278,12 @@ impl Filling<'_> {
             sleep(patience).await;
         };
         let driven = tokio::select! {
-            driven = drive(&mut session, table_rows, &mut self.sink, checkpointer, describer, signals, clock) => driven,
-            () = given_up => {
-                return Err(Ended::with_sentence(Exit::ForcedStop, stopped(self.count)));
-            }
+            driven = drive(&mut session, table_rows, &mut self.sink, checkpointer, describer, signals, clock) => Some(driven),
+            () = given_up => None,
         };
-        let held = u64::try_from(driven.end.unsettled).unwrap_or(u64::MAX);
-        self.count += session.counters().events.saturating_sub(held);
+        let owed = driven.as_ref().map_or_else(|| session.owed().records, |driven| driven.end.unsettled);
+        self.count += session.counters().events.saturating_sub(u64::try_from(owed).unwrap_or(u64::MAX));
+        let Some(driven) = driven else { return Err(Ended::with_sentence(Exit::ForcedStop, stopped(self.count))) };
         if let Some(verdict) = driven.sink_verdict {
             return Err(Ended::with_sentence(self.sink.exit(), verdict.reason));
         }
