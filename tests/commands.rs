@@ -416,7 +416,7 @@ struct Spoken {
 impl Spoken {
     fn start(rig: &Rig, arguments: &[&str], output: impl Into<Stdio>) -> Self {
         let log = rig.walpost.folder().join("log");
-        let mut command = dependent(WALPOST);
+        let mut command = dependent(&*WALPOST);
         command.args(arguments).arg("-c").arg(rig.walpost.folder().join("walpost.toml"));
         // A file, for nobody reads a pipe while its end is waited for.
         command.stdout(output).stderr(File::create(&log).unwrap());

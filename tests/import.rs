@@ -10,7 +10,7 @@ use crate::config::Folder;
 use crate::rig::{LIMIT, Rig, WALPOST, eventually};
 
 fn import(arguments: &[&str]) -> Output {
-    let mut command = Command::new(WALPOST);
+    let mut command = Command::new(&*WALPOST);
     command.args(["import", "debezium"]).args(arguments).env_remove("PGPASSWORD").stdin(Stdio::null());
     command.output().unwrap()
 }
@@ -44,7 +44,7 @@ fn what_is_imported_is_a_good_configuration_and_no_file_is_overwritten() {
     let printed = import(&[&connector]);
     assert!(printed.status.success(), "{}", text(&printed.stderr));
     let config = folder.write("walpost.toml", text(&printed.stdout));
-    let checked = Command::new(WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
+    let checked = Command::new(&*WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
     assert!(checked.status.success(), "{}\n{}", text(&checked.stderr), text(&printed.stdout));
 
     let into = folder.path().join("made");
@@ -83,14 +83,14 @@ fn what_somebody_has_to_decide_is_a_line_that_keeps_the_relay_from_running() {
     assert!(printed.status.success(), "{}", text(&printed.stderr));
     let config = folder.write("walpost.toml", text(&printed.stdout));
     for arguments in [["config", "check", "-c", &config].as_slice(), &["run", "-c", &config]] {
-        let refused = Command::new(WALPOST).args(arguments).output().unwrap();
+        let refused = Command::new(&*WALPOST).args(arguments).output().unwrap();
         assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stdout));
         assert!(text(&refused.stderr).contains("\"value.converter\": \"io.confluent"), "{}", text(&refused.stderr));
     }
     let decided =
         text(&printed.stdout).replace("\"value.converter\" = \"io.confluent.connect.avro.AvroConverter\"\n", "");
     let config = folder.write("walpost.toml", &decided);
-    let checked = Command::new(WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
+    let checked = Command::new(&*WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
     assert!(checked.status.success(), "{}", text(&checked.stderr));
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use walpost_core::lsn::Lsn;
 
 use crate::commands::{self, Outcome};
@@ -64,6 +64,18 @@ enum Command {
     /// Make a configuration file of another relay's
     #[command(subcommand)]
     Import(Import),
+    /// Print what a shell needs to complete our command lines
+    #[command(after_help = "Example:\n  walpost completions bash > /etc/bash_completion.d/walpost")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one a command
+    #[command(after_help = "Example:\n  walpost man /usr/local/share/man/man1")]
+    Man {
+        /// The folder to write them into
+        folder: PathBuf,
+    },
 }
 
 /// Which configuration.
@@ -214,6 +226,8 @@ fn perform(command: Command) -> Exit {
         }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
+        Command::Completions { shell } => write_out(&commands::completions(Cli::command(), shell)),
+        Command::Man { folder } => finish(async move { commands::man(Cli::command(), &folder) }),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
         Command::Import(Import::Debezium(asked)) => {
             let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
@@ -296,10 +310,15 @@ fn check_config(path: &Path) -> Exit {
     print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
 }
 
-/// Writes to standard output. A reader that went away has seen what it wanted.
+/// Writes text to standard output.
 fn print(text: &str) -> Exit {
+    write_out(text.as_bytes())
+}
+
+/// Writes to standard output. A reader that went away has seen what it wanted.
+fn write_out(bytes: &[u8]) -> Exit {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(bytes).and_then(|()| output.flush()) {
         Ok(()) => Exit::Success,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
         Err(error) => {

@@ -20,12 +20,14 @@ mod check;
 mod checkpoint;
 mod import;
 mod init;
+mod papers;
 mod run;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
+pub use papers::{completions, man};
 pub use run::run;
 
 use walpost_core::failure::chain;
