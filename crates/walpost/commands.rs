@@ -21,12 +21,14 @@ mod checkpoint;
 mod import;
 mod init;
 mod run;
+mod status;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use run::run;
+pub use status::{Form, status};
 
 use walpost_core::failure::chain;
 use walpost_postgres::error::{Class, Error as PostgresError};

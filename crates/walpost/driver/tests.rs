@@ -262,7 +262,8 @@ impl Stage {
         let clock = Clock::start();
         let mut session = Session::new(settings, outboxes(), start(), clock.now());
         let run = async {
-            let signals = Signals { stop, server_gone };
+            let mut recorder = Recorder::new(Board::new(clock));
+            let signals = Signals { stop, server_gone, recorder: &mut recorder };
             let describer = describer(catalogue);
             let driven = drive(&mut session, stream, &mut broker, checkpointer(), describer, signals, clock).await;
             until(|| seen.is_catalogue_dropped.get()).await;
