@@ -13,7 +13,7 @@ use crate::config::Settings;
 use crate::driver::Clock;
 use crate::exit::{Ended, Exit};
 use crate::observe::board::Board;
-use crate::observe::health::Limits;
+use crate::observe::health::{Limits, STUCK_AFTER};
 use crate::observe::metrics::About;
 use crate::observe::probe::Probe;
 use crate::observe::recorder::Recorder;
@@ -74,7 +74,11 @@ fn observe(settings: &Settings, board: &Board) -> Result<(), Ended> {
         relay: settings.name().into(),
         slot: source.slot().as_str().into(),
         database: source.connection().database().into(),
-        limits: Limits { stalled_after: settings.http().stalled_after(), silence_timeout: source.wal_sender_timeout() },
+        limits: Limits {
+            stuck_after: STUCK_AFTER,
+            stalled_after: settings.http().stalled_after(),
+            silence_timeout: source.wal_sender_timeout(),
+        },
     };
     let probe = Probe::new(source.connection().clone(), source.slot().clone());
     server::spawn(listener, board.clone(), about, probe).map_err(|error| Ended::because(Exit::Unexpected, error))?;

@@ -24,6 +24,7 @@ use walpost_core::session::{Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
+use crate::observe::board::Board;
 
 const START: u64 = 0x1000;
 const RELATION: u32 = 16_401;

@@ -22,41 +22,54 @@ use super::board::{Phase, Sight};
 /// (`SizeOfXLogLongPHD`).
 const PAGE_HEADER: u64 = 40;
 
-/// How many positions are remembered. When there are more, every other one is let go of.
+/// How many positions are remembered. When there are more, every other one is let go of, and they are taken half as often.
 const MAX_SEEN: usize = 256;
 
 /// At which positions the server was seen, and when, from the first that was not received on.
 #[derive(Debug, Clone, Default)]
-pub struct Horizon(VecDeque<(Moment, Lsn)>);
+pub struct Horizon {
+    seen: VecDeque<(Moment, Lsn)>,
+    /// The least time between two.
+    step: Duration,
+}
 
 impl Horizon {
     /// The server was seen at a position.
     pub fn see(&mut self, now: Moment, flushed: Lsn, received: Option<Lsn>) {
         // A server that is behind itself is another one.
-        if self.0.back().is_some_and(|(_, last)| *last > flushed) {
-            self.0.clear();
+        if self.seen.back().is_some_and(|(_, last)| *last > flushed) {
+            self.seen.clear();
         }
         if let Some(received) = received {
-            while self.0.front().is_some_and(|(_, seen)| !is_ahead(*seen, received)) {
-                self.0.pop_front();
+            while self.seen.front().is_some_and(|(_, seen)| !is_ahead(*seen, received)) {
+                self.seen.pop_front();
             }
         }
-        if self.0.back().is_none_or(|(_, last)| *last < flushed) {
-            self.0.push_back((now, flushed));
+        if self.seen.is_empty() {
+            self.step = Duration::ZERO;
         }
-        if self.0.len() > MAX_SEEN {
-            let mut number = 0;
-            self.0.retain(|_| {
-                number += 1;
-                number % 2 == 1
-            });
+        if self.seen.back().is_none_or(|(at, last)| *last < flushed && now.since(*at) >= self.step) {
+            self.seen.push_back((now, flushed));
         }
+        if self.seen.len() > MAX_SEEN {
+            self.thin(now);
+        }
+    }
+
+    fn thin(&mut self, now: Moment) {
+        let mut number = 0;
+        self.seen.retain(|_| {
+            number += 1;
+            number % 2 == 1
+        });
+        let span = self.seen.front().map_or(Duration::ZERO, |(first, _)| now.since(*first));
+        self.step = span / (MAX_SEEN as u32 / 2);
     }
 
     /// Since when the server is known to have had more than what was received.
     #[must_use]
     pub fn ahead_since(&self, received: Lsn) -> Option<Moment> {
-        self.0.iter().find(|(_, seen)| is_ahead(*seen, received)).map(|(since, _)| *since)
+        self.seen.iter().find(|(_, seen)| is_ahead(*seen, received)).map(|(since, _)| *since)
     }
 }
 

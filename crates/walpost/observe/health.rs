@@ -24,6 +24,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// From when on standing still is a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// Of the loop; [`STUCK_AFTER`].
+    pub stuck_after: Duration,
     /// With something owed.
     pub stalled_after: Duration,
     /// `wal_sender_timeout` of the stream: the server is given up after it.
@@ -58,7 +60,7 @@ impl Health {
 /// Judges what was written down.
 #[must_use]
 pub fn judge(sight: &Sight, now: Moment, limits: Limits) -> Health {
-    let dead = dead(sight, now);
+    let dead = dead(sight, now, limits.stuck_after);
     let mut unready: Vec<String> = dead.clone().into_iter().collect();
     unready.extend(of_phase(sight, now));
     let mut state = sight.phase.word();
@@ -77,8 +79,8 @@ pub fn judge(sight: &Sight, now: Moment, limits: Limits) -> Health {
     Health { dead, unready, state }
 }
 
-fn dead(sight: &Sight, now: Moment) -> Option<String> {
-    let stuck = |since: Moment| Some(now.since(since)).filter(|age| *age >= STUCK_AFTER);
+fn dead(sight: &Sight, now: Moment, limit: Duration) -> Option<String> {
+    let stuck = |since: Moment| Some(now.since(since)).filter(|age| *age >= limit);
     if let Some(age) = stuck(sight.beat_at) {
         return Some(format!("the loop has not turned for {} s: the process is stuck", age.as_secs()));
     }

@@ -125,7 +125,7 @@ impl Values<'_> {
 
     fn of(&mut self, labels: &[&str], value: f64) {
         let pair = |(name, value): (&&str, &&str)| {
-            let mut pair = LabelPair::new();
+            let mut pair = LabelPair::default();
             pair.set_name((*name).to_owned());
             pair.set_value((*value).to_owned());
             pair
@@ -134,12 +134,12 @@ impl Values<'_> {
         let mut sample = Sample::from_label(self.metric.labels.iter().zip(labels).map(pair).collect());
         match self.metric.kind {
             Kind::Counter => {
-                let mut counter = Counter::new();
+                let mut counter = Counter::default();
                 counter.set_value(value);
                 sample.set_counter(counter);
             }
             Kind::Gauge => {
-                let mut gauge = Gauge::new();
+                let mut gauge = Gauge::default();
                 gauge.set_value(value);
                 sample.set_gauge(gauge);
             }
@@ -166,7 +166,7 @@ fn family(metric: &Metric, facts: &Facts<'_>) -> Option<MetricFamily> {
     if values.samples.is_empty() {
         return None;
     }
-    let mut family = MetricFamily::new();
+    let mut family = MetricFamily::default();
     family.set_name(metric.name.to_owned());
     family.set_help(metric.help.to_owned());
     family.set_field_type(match metric.kind {

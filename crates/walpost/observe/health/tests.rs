@@ -13,7 +13,11 @@ use crate::driver::Clock;
 use crate::observe::behind::behind;
 use crate::observe::board::{Board, Letters};
 
-const LIMITS: Limits = Limits { stalled_after: Duration::from_secs(10), silence_timeout: Duration::from_secs(30) };
+const LIMITS: Limits = Limits {
+    stuck_after: STUCK_AFTER,
+    stalled_after: Duration::from_secs(10),
+    silence_timeout: Duration::from_secs(30),
+};
 
 const WALL: Timestamp = Timestamp::from_postgres_micros(1_000_000_000_000);
 
