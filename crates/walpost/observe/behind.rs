@@ -23,8 +23,8 @@ use super::board::{Phase, Sight};
 const PAGE_HEADER: u64 = 40;
 
 /// How many positions are remembered. When there are more, every other one is let go of, and they are taken half as often.
-const MAX_SEEN: usize = 256;
-
+const MAX_SEEN: usize = 2 * HALF as usize;
+const HALF: u32 = 128;
 /// At which positions the server was seen, and when, from the first that was not received on.
 #[derive(Debug, Clone, Default)]
 pub struct Horizon {
@@ -63,7 +63,7 @@ impl Horizon {
             number % 2 == 1
         });
         let span = self.seen.front().map_or(Duration::ZERO, |(first, _)| now.since(*first));
-        self.step = span / (MAX_SEEN as u32 / 2);
+        self.step = span / HALF;
     }
 
     /// Since when the server is known to have had more than what was received.

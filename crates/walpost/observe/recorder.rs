@@ -156,7 +156,7 @@ impl Recorder {
         let view = session.view();
         let has_acknowledged =
             std::mem::replace(&mut self.delivered_before, self.totals.delivered) != self.totals.delivered;
-        let link = next_link(self.link.take(), view, has_acknowledged, self.checkpoint_due_since, now);
+        let link = next_link(self.link.as_ref(), view, has_acknowledged, self.checkpoint_due_since, now);
         self.totals.counters = sum(self.past, link.view.counters);
         if self.traffic_copied_at.is_none_or(|copied_at| now.since(copied_at) >= TRAFFIC_INTERVAL) {
             self.traffic_copied_at = Some(now);
@@ -176,22 +176,23 @@ impl Recorder {
 
 /// What is known of a session now, from what was known before.
 fn next_link(
-    before: Option<Link>,
+    before: Option<&Link>,
     view: View,
     has_acknowledged: bool,
     checkpoint_due_since: Option<Moment>,
     now: Moment,
 ) -> Link {
-    let is_owed = view.owed.records > 0;
+    let is_owed = |view: &View| view.owed.records > 0;
+    let has_long_owed = is_owed(&view) && before.is_some_and(|before| is_owed(&before.view));
     let progress = |view: &View| (view.received, view.counters);
-    let has_progressed = before.as_ref().is_none_or(|before| progress(&before.view) != progress(&view));
+    let has_progressed = before.is_none_or(|before| progress(&before.view) != progress(&view));
     let since = |is_so: bool, since: Option<Moment>| is_so.then(|| since.unwrap_or(now));
     let kept = |moment: Option<Moment>, is_news: bool| moment.filter(|_| !is_news).unwrap_or(now);
     Link {
-        acknowledged_at: kept(before.as_ref().map(|link| link.acknowledged_at), has_acknowledged || !is_owed),
-        progressed_at: kept(before.as_ref().map(|link| link.progressed_at), has_progressed || !view.wants_frames),
-        held_since: since(view.trouble.is_some(), before.as_ref().and_then(|link| link.held_since)),
-        undescribed_since: since(view.awaits_description, before.as_ref().and_then(|link| link.undescribed_since)),
+        acknowledged_at: kept(before.map(|link| link.acknowledged_at), has_acknowledged || !has_long_owed),
+        progressed_at: kept(before.map(|link| link.progressed_at), has_progressed || !view.wants_frames),
+        held_since: since(view.trouble.is_some(), before.and_then(|link| link.held_since)),
+        undescribed_since: since(view.awaits_description, before.and_then(|link| link.undescribed_since)),
         checkpoint_due_since,
         view,
     }
@@ -226,3 +227,6 @@ fn sum(one: Counters, other: Counters) -> Counters {
         stale_reports: one.stale_reports + other.stale_reports,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,7 +99,8 @@ fn every_figure_is_on_the_page_once_everything_is_known() {
 #[test]
 fn each_figure_shows_what_it_says() {
     let page = page(&known(), 100);
-    let expected: &[(&str, &[(&str, &str)], f64)] = &[
+    type Expected = (&'static str, &'static [(&'static str, &'static str)], f64);
+    let expected: &[Expected] = &[
         ("walpost_info", &[("relay", "orders"), ("slot", "walpost"), ("database", "app")], 1.0),
         ("walpost_live", &[], 1.0),
         ("walpost_ready", &[], 0.0),
