@@ -147,11 +147,7 @@ mod tests {
     }
 
     fn counted(traffic: &Traffic) -> Vec<(&str, &str, u64, u64)> {
-        let row = |flow| {
-            let Flow { table, topic, events, bytes } = flow;
-            (table.table.as_str(), &**topic, *events, *bytes)
-        };
-        traffic.flows().iter().map(row).collect()
+        traffic.flows().iter().map(|flow| (flow.table.table.as_str(), &*flow.topic, flow.events, flow.bytes)).collect()
     }
 
     #[test]
