@@ -1,6 +1,6 @@
 //! The source edge of walpost: everything that is said to PostgreSQL.
 //!
-//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]), creates what is missing when it is told
+//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]) and what the slot costs ([`mod@usage`]), creates what is missing when it is told
 //! to ([`setup`]), keeps the checkpoint ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
 //! replication session ([`stream`]) brings the log. Both are described by one [`connection::ConnectionSettings`] and classify
 //! what the server says by one table ([`error`]).
@@ -19,6 +19,7 @@ pub mod setup;
 pub mod sql;
 pub mod stream;
 mod tls;
+pub mod usage;
 
 pub use connection::{ConnectionSettings, Endpoint};
 pub use error::{Class, Error};
