@@ -15,6 +15,7 @@ mod delivery;
 mod describing;
 mod faults;
 mod import;
+mod observe;
 mod papers;
 mod parity;
 mod repair;

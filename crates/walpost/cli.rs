@@ -19,7 +19,7 @@ use crate::config::settings::Store;
 use crate::config::{self, Error, Loaded, Process, Settings};
 use crate::debezium;
 use crate::exit::{Ended, Exit};
-use crate::observe;
+use crate::observe::{log, manual};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,6 +73,12 @@ enum Command {
         after_long_help = Exit::table()
     )]
     Repair(Repair),
+    /// Print how things stand, and end with 10 where not all is well
+    #[command(
+        long_about = "Asks the database about slot, checkpoint and publication, and the relay itself where it answers at http.listen. Prints a short \
+                      table, and a sentence for each thing that is not well. Works while no relay runs, and changes nothing."
+    )]
+    Status(Status),
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
@@ -108,6 +114,15 @@ struct Run {
     /// Stop by itself once everything committed before this position is published and checkpointed
     #[arg(long, value_name = "LSN")]
     until: Option<Lsn>,
+}
+
+#[derive(Debug, Args)]
+struct Status {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -280,6 +295,8 @@ enum Config {
     Check(ConfigFile),
     /// Print the manual of the configuration file, as Markdown
     Reference,
+    /// Print the manual of the figures that /metrics shows, as Markdown
+    Metrics,
     /// Print what becomes of every option of Debezium, as Markdown
     Debezium,
 }
@@ -319,10 +336,15 @@ fn perform(command: Command) -> Exit {
             let (config, asked) = repair.read();
             with_settings(&config, |settings| commands::repair(settings, asked))
         }
+        Command::Status(Status { config, json }) => {
+            let form = if json { commands::Form::Json } else { commands::Form::Table };
+            with_settings(&config, |settings| commands::status(settings, form))
+        }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
         Command::Completions { shell } => write_out(&commands::completions(Cli::command(), shell)),
         Command::Man { folder } => finish(async move { commands::man(Cli::command(), &folder) }),
+        Command::Config(Config::Metrics) => print(&manual::render()),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
         Command::Import(Import::Debezium(asked)) => {
             let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
@@ -360,7 +382,7 @@ where
     F: Future<Output = Outcome>,
 {
     let Some(Loaded { settings, warnings }) = load(&config.path) else { return Exit::Configuration };
-    observe::start(settings.log());
+    log::start(settings.log());
     for warning in warnings {
         tracing::warn!(config = %config.path.display(), "{warning}");
     }

@@ -23,6 +23,7 @@ mod init;
 mod papers;
 mod repair;
 mod run;
+mod status;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
@@ -31,6 +32,7 @@ pub use init::{Hindrance, Init, create, init};
 pub use papers::{completions, man};
 pub use repair::{Fill, Repair, Way, repair};
 pub use run::run;
+pub use status::{Form, status};
 
 use walpost_core::failure::chain;
 use walpost_postgres::error::{Class, Error as PostgresError};

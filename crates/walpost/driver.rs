@@ -21,6 +21,7 @@ use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
 use crate::journal;
+use crate::observe::recorder::Recorder;
 use describer::{Answer, NoAnswer};
 pub use describer::{Describer, Patience};
 
@@ -135,12 +136,14 @@ pub struct Driven<E> {
 
 /// What reaches the driver from outside the session.
 #[derive(Debug)]
-pub struct Signals<Stop, Gone> {
+pub struct Signals<'a, Stop, Gone> {
     /// Completes when the relay is to stop.
     pub stop: Stop,
     /// Completes when the server ends our other session, as it does first when it shuts down: the stream is closed at once,
     /// so that no shutdown waits for what is not settled.
     pub server_gone: Gone,
+    /// Where it is written down how things stand.
+    pub recorder: &'a mut Recorder,
 }
 
 /// Drives a session to its end.
@@ -150,7 +153,7 @@ pub async fn drive<S, K, Stop, Gone>(
     sink: &mut K,
     checkpointer: Checkpointer,
     describer: Describer,
-    signals: Signals<Stop, Gone>,
+    signals: Signals<'_, Stop, Gone>,
     clock: Clock,
 ) -> Driven<S::Error>
 where
@@ -159,7 +162,7 @@ where
     Stop: Future<Output = ()>,
     Gone: Future<Output = ()>,
 {
-    let Signals { stop, server_gone } = signals;
+    let Signals { stop, server_gone, recorder } = signals;
     let outside = Outside {
         stop: std::pin::pin!(stop),
         server_gone: std::pin::pin!(server_gone),
@@ -172,6 +175,7 @@ where
         sink_verdict: None,
         checkpointer,
         describer,
+        recorder,
         clock,
         batch: Vec::new(),
         frames: VecDeque::new(),
@@ -189,6 +193,7 @@ struct Driver<'a, S: Source> {
     sink_verdict: Option<Failure>,
     checkpointer: Checkpointer,
     describer: Describer,
+    recorder: &'a mut Recorder,
     clock: Clock,
     /// Where the source puts what it has.
     batch: Vec<Frame>,
@@ -233,6 +238,7 @@ impl<S: Source> Driver<'_, S> {
             if let Some(end) = self.end.take() {
                 return self.close(end).await;
             }
+            self.recorder.turn(self.session, self.clock.now());
             tokio::select! {
                 event = self.next_event(&mut outside) => self.take(event),
                 () = sink.next_deliveries(&mut deliveries) => {
@@ -312,6 +318,7 @@ impl<S: Source> Driver<'_, S> {
                     };
                     if let Err(refusal) = accepted {
                         journal::refused(record, &refusal);
+                        self.recorder.refused(&refusal);
                         self.session.refused(ticket, refusal, now);
                     }
                 }
@@ -322,6 +329,7 @@ impl<S: Source> Driver<'_, S> {
                 }
                 Action::ResetSink => return true,
                 Action::Checkpoint(progress) => {
+                    self.recorder.checkpoint_ordered();
                     if let Err(failure) = self.checkpointer.order(progress) {
                         self.on_checkpoint(Err(failure));
                     }
@@ -356,7 +364,9 @@ impl<S: Source> Driver<'_, S> {
             if self.end.is_some() {
                 return;
             }
+            self.recorder.turn(self.session, self.clock.now());
         };
+        self.recorder.reset(outcome.is_ok());
         if let Err(failure) = &outcome {
             journal::reset_failed(failure);
         }
@@ -371,7 +381,10 @@ impl<S: Source> Driver<'_, S> {
         let now = self.clock.now();
         for delivery in deliveries.drain(..) {
             match &delivery.outcome {
-                Ok(()) => journal::delivered(now),
+                Ok(()) => {
+                    journal::delivered(now);
+                    self.recorder.delivered();
+                }
                 Err(failure) => self.tell(failure),
             }
             self.session.settle(delivery, now);
@@ -379,6 +392,7 @@ impl<S: Source> Driver<'_, S> {
     }
 
     fn tell(&mut self, failure: &Failure) {
+        self.recorder.undelivered(failure);
         // The failure in front of one that was withdrawn says why.
         if failure.class != Class::Withdrawn {
             self.failures += 1;
@@ -397,6 +411,7 @@ impl<S: Source> Driver<'_, S> {
     }
 
     fn on_checkpoint(&mut self, outcome: Result<(), StoreFailure>) {
+        self.recorder.checkpoint_answered(outcome.is_ok());
         match outcome {
             Ok(()) => self.session.checkpointed(),
             Err(StoreFailure { reason, is_final: false }) => {

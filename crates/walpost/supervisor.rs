@@ -29,6 +29,7 @@ use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
 use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, drive};
 use crate::exit::{Ended, Exit};
+use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::{journal, misfit, relay};
@@ -58,6 +59,7 @@ pub struct Supervisor {
     clock: Clock,
     backoff: Backoff,
     seed: u64,
+    recorder: Recorder,
     memory: Option<Memory>,
     next_ticket: Ticket,
     has_streamed: bool,
@@ -151,6 +153,31 @@ enum Trouble {
     Session { cause: Cause, rest: Rest, source_error: Option<PostgresError> },
 }
 
+impl Trouble {
+    /// The word for it among the figures.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::StoppedBefore(_) => "stopped",
+            Self::Postgres(_) => "postgres",
+            Self::Checkpoint(_) => "checkpoint",
+            Self::Start(_) => "start",
+            Self::NoPrimary(_) => "no_primary",
+            Self::Unpublished(_) => "unpublished",
+            Self::Misfit(_) => "misfit",
+            Self::Moved => "checkpoint_moved",
+            Self::Sink(_) => "sink",
+            Self::Unprepared(_) => "unprepared",
+            Self::Session { cause, .. } => match cause {
+                Cause::Stopped => "stopped",
+                Cause::SourceLost => "source_lost",
+                Cause::Silent => "source_silent",
+                Cause::Broken(_) => "protocol",
+                Cause::Undeliverable(..) => "undeliverable",
+            },
+        }
+    }
+}
+
 impl From<Hindrance> for Trouble {
     fn from(hindrance: Hindrance) -> Self {
         match hindrance {
@@ -176,7 +203,15 @@ impl Supervisor {
     /// A supervisor of this relay. It stops by itself at `until`, if that is given. `seed` makes the waits of many relays
     /// differ.
     #[must_use]
-    pub fn new(settings: Settings, until: Option<Lsn>, sink: AnySink, stop: Stop, clock: Clock, seed: u64) -> Self {
+    pub fn new(
+        settings: Settings,
+        until: Option<Lsn>,
+        sink: AnySink,
+        stop: Stop,
+        clock: Clock,
+        seed: u64,
+        recorder: Recorder,
+    ) -> Self {
         let session_settings = session::Settings { stop_at: until, ..settings.session() };
         let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
         Self {
@@ -187,6 +222,7 @@ impl Supervisor {
             clock,
             backoff,
             seed,
+            recorder,
             memory: None,
             next_ticket: Ticket(0),
             has_streamed: false,
@@ -202,15 +238,21 @@ impl Supervisor {
     pub async fn run(mut self, on_first_stream: impl Fn()) -> (AnySink, Outcome) {
         loop {
             let trouble = self.attempt(&on_first_stream).await;
+            let cause = trouble.word();
             match decide(trouble, self.sink.exit(), self.settings.source().slot().as_str()) {
-                Decision::End(outcome) => return (self.sink, outcome),
+                Decision::End(outcome) => {
+                    self.recorder.stopping();
+                    return (self.sink, outcome);
+                }
                 Decision::Again(reason) => {
+                    self.recorder.reconnecting(cause, &reason);
                     let wait = self.backoff.next_wait();
                     let wait_ms = wait.as_millis();
                     tracing::warn!(reason, tries = self.backoff.tries(), wait_ms, "trying again");
                     self.wait(wait).await;
                 }
                 Decision::StandBy(reason) => {
+                    self.recorder.standing_by(&reason);
                     if self.stands_by_for.as_ref() != Some(&reason) {
                         tracing::warn!(reason, "standing by");
                         self.stands_by_for = Some(reason);
@@ -359,6 +401,7 @@ impl Supervisor {
         let describer = self.describer(&sql);
         let mut session =
             Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
+        self.recorder.streaming(&session);
         let mut stop = self.stop.clone();
         let mut watcher = sql.watcher();
         let server_gone = async {
@@ -375,13 +418,14 @@ impl Supervisor {
                 finding = opening_gap(&sql, &self.settings) => gap = Some(finding),
             }
         };
-        let signals = Signals { stop: stopped_or_gap, server_gone };
+        let signals = Signals { stop: stopped_or_gap, server_gone, recorder: &mut self.recorder };
         let driven = drive(&mut session, stream, &mut self.sink, checkpointer, describer, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
         if session.received() > beginning.position {
             self.backoff.reset();
         }
         journal::ended(&session, &driven.end);
+        self.recorder.ended(&session);
         let rest = Rest {
             unsettled: driven.end.unsettled,
             unsaved: driven.end.unsaved,

@@ -206,6 +206,12 @@ impl Ledger {
         self.entries.front().and_then(|entry| entry.record.as_ref()).map(|record| record.identity)
     }
 
+    /// When the oldest transaction committed that is complete and not wholly settled.
+    #[must_use]
+    pub fn oldest_commit_time(&self) -> Option<Timestamp> {
+        self.boundaries.front().map(|boundary| boundary.commit_time)
+    }
+
     /// The ticket that the next record will get.
     #[must_use]
     pub fn next_ticket(&self) -> Ticket {

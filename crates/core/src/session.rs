@@ -24,6 +24,7 @@ mod outbound;
 mod simulation;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use crate::time::{Moment, Timestamp};
 use inbound::Inbound;
 pub use inbound::{Counters, Notice, SessionError};
 use outbound::Outbound;
+pub use view::View;
 
 /// What an operator may choose about a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

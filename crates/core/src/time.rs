@@ -61,6 +61,12 @@ impl Timestamp {
         Self(micros)
     }
 
+    /// From microseconds since 1970-01-01 00:00 UTC.
+    #[must_use]
+    pub const fn from_unix_micros(micros: i64) -> Self {
+        Self(micros.saturating_sub(POSTGRES_EPOCH_MICROS))
+    }
+
     /// Microseconds since 2000-01-01 00:00 UTC.
     #[must_use]
     pub const fn postgres_micros(self) -> i64 {

@@ -1,7 +1,8 @@
 //! The source edge of walpost: everything that is said to PostgreSQL.
 //!
-//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]), creates what is missing when it is told
-//! to ([`setup`]), looks for what a lost log leaves behind in the tables ([`repair`], [`snapshot`]), keeps the checkpoint ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
+//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]) and what the slot costs ([`mod@usage`]), creates what is missing when it is told
+//! to ([`setup`]), looks for what a lost log leaves behind in the tables ([`repair`], [`snapshot`]), keeps the checkpoint
+//! ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
 //! replication session ([`stream`]) brings the log. Both are described by one [`connection::ConnectionSettings`] and classify
 //! what the server says by one table ([`error`]).
 //!
@@ -22,6 +23,7 @@ pub mod snapshot;
 pub mod sql;
 pub mod stream;
 mod tls;
+pub mod usage;
 
 pub use connection::{ConnectionSettings, Endpoint};
 pub use error::{Class, Error};

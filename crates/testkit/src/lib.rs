@@ -10,6 +10,8 @@ pub mod conformance;
 #[cfg(feature = "clients")]
 pub mod consumer;
 #[cfg(feature = "clients")]
+pub mod exposition;
+#[cfg(feature = "clients")]
 pub mod handover;
 #[cfg(feature = "clients")]
 pub mod proxy;

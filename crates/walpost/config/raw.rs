@@ -245,6 +245,19 @@ section! {
     }
 }
 
+section! {
+    /// What can be asked of a running relay over HTTP: `/metrics` for Prometheus, `/livez` (restart it if not) and `/readyz` (look at it if not), each with a
+    /// reason. There is no authentication, and topics are named.
+    "[http]" Http {
+        /// Where to listen: an IP address and a port, or `off`. Two relays on one machine need two ports. With port 0 the system chooses one, and the log says
+        /// which.
+        listen: Text = Text::from("127.0.0.1:9464"), "\"0.0.0.0:9465\"" | "\"off\"";
+        /// How long something may be owed without moving before `/readyz` says so: records that the sink does not acknowledge, a checkpoint that is
+        /// due, log that the server has and does not send.
+        stalled_after_ms: Millis = Millis(10_000), "30000" | "10000";
+    }
+}
+
 choice! {
     /// The form of log lines.
     pub enum LogFormat ("`\"text\"` or `\"json\"`") {
@@ -276,11 +289,13 @@ pub(super) struct File {
     pub(super) limits: Limits,
     pub(super) retry: Retry,
     pub(super) stop: Stop,
+    pub(super) http: Http,
     pub(super) log: Log,
 }
 
 impl File {
-    const SECTIONS: [&'static str; 8] = ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "log"];
+    const SECTIONS: [&'static str; 9] =
+        ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "http", "log"];
 
     /// Reads the syntax tree. Faults are noted in the reader; what is faulty has its default here.
     pub(super) fn read(root: &DeTable<'_>, reader: &mut Reader<'_>) -> Self {
@@ -304,6 +319,7 @@ impl File {
             limits: one!(Limits, "limits"),
             retry: one!(Retry, "retry"),
             stop: one!(Stop, "stop"),
+            http: one!(Http, "http"),
             log: one!(Log, "log"),
         }
     }
@@ -337,6 +353,7 @@ pub fn manual() -> Vec<Section> {
         Limits::manual(),
         Retry::manual(),
         Stop::manual(),
+        Http::manual(),
         Log::manual(),
     ]
 }

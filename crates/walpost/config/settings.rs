@@ -6,6 +6,7 @@
 mod conversion;
 mod edges;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ pub struct Settings {
     limits: Limits,
     retry: Retry,
     stop_timeout: Duration,
+    http: Http,
     log: Log,
 }
 
@@ -79,6 +81,12 @@ impl Settings {
     #[must_use]
     pub fn stop_timeout(&self) -> Duration {
         self.stop_timeout
+    }
+
+    /// What can be asked over HTTP.
+    #[must_use]
+    pub fn http(&self) -> Http {
+        self.http
     }
 
     /// The log.
@@ -308,6 +316,27 @@ impl Retry {
     #[must_use]
     pub fn max(&self) -> Duration {
         self.max
+    }
+}
+
+/// What can be asked over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http {
+    listen: Option<SocketAddr>,
+    stalled_after: Duration,
+}
+
+impl Http {
+    /// Where; nowhere if it is off.
+    #[must_use]
+    pub fn listen(&self) -> Option<SocketAddr> {
+        self.listen
+    }
+
+    /// How long something may be owed without moving before the relay is not ready; at least a second.
+    #[must_use]
+    pub fn stalled_after(&self) -> Duration {
+        self.stalled_after
     }
 }
 

@@ -24,6 +24,7 @@ use walpost_core::session::{Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
+use crate::observe::board::Board;
 
 const START: u64 = 0x1000;
 const RELATION: u32 = 16_401;
@@ -262,7 +263,8 @@ impl Stage {
         let clock = Clock::start();
         let mut session = Session::new(settings, outboxes(), start(), clock.now());
         let run = async {
-            let signals = Signals { stop, server_gone };
+            let mut recorder = Recorder::new(Board::new(clock));
+            let signals = Signals { stop, server_gone, recorder: &mut recorder };
             let describer = describer(catalogue);
             let driven = drive(&mut session, stream, &mut broker, checkpointer(), describer, signals, clock).await;
             until(|| seen.is_catalogue_dropped.get()).await;

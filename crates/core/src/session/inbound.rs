@@ -15,6 +15,7 @@ use crate::position::{Identity, SettledRows, Timeline};
 use crate::record::Record;
 use crate::router::{InvalidOperation, Routed};
 use crate::time::Timestamp;
+use crate::traffic::Traffic;
 
 use super::Start;
 
@@ -152,6 +153,7 @@ pub(super) struct Inbound {
     complete: Lsn,
     received: Lsn,
     counters: Counters,
+    traffic: Traffic,
     notices: VecDeque<Notice>,
     has_said_removed: bool,
 }
@@ -181,6 +183,7 @@ impl Inbound {
             complete: start.position,
             received: start.position,
             counters: Counters::default(),
+            traffic: Traffic::default(),
             notices: VecDeque::new(),
             has_said_removed: false,
         }
@@ -249,6 +252,15 @@ impl Inbound {
 
     pub(super) fn counters(&self) -> Counters {
         self.counters
+    }
+
+    pub(super) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// When the open transaction committed, unless it was settled before.
+    pub(super) fn open_commit_time(&self) -> Option<Timestamp> {
+        self.open.as_ref().filter(|open| !open.is_skipped).map(|open| open.commit_time)
     }
 
     pub(super) fn take_notice(&mut self) -> Option<Notice> {
@@ -341,6 +353,7 @@ impl Inbound {
         match outbox.router.route(binding, &event) {
             Ok(Routed::Record(record)) => {
                 self.counters.events += 1;
+                self.traffic.count(&outbox.table, &record);
                 Ok(Some(record))
             }
             Err(fault) => {

@@ -37,9 +37,12 @@ use crate::config::Settings;
 use crate::config::settings::Sink;
 use crate::driver::{Checkpointer, Clock, Describer, Patience, Signals, drive};
 use crate::exit::{Ended, Exit};
+use crate::observe::board::Board;
+use crate::observe::log;
+use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
-use crate::{journal, observe, relay};
+use crate::{journal, relay};
 
 /// Longer than anything here may take: a broker that is away is waited for, as by the relay, and so is the server's sorting.
 const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -70,7 +73,7 @@ pub(super) async fn fill(settings: &Settings, found: Found, asked: &Repair) -> O
         return Ok(Exit::Success);
     }
     let Some(since) = survey.since else { return Err(impossible(&survey.obstacles)) };
-    observe::start(settings.log());
+    log::start(settings.log());
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
     let sink = AnySink::open(settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
     found.lock(settings).await?;
@@ -262,6 +265,7 @@ impl Filling<'_> {
         let mut session = Session::new(settings, self.settings.outboxes().clone(), beginning, clock.now());
         let mut stop = self.stop.clone();
         let mut watcher = self.found.sql.watcher();
+        let mut recorder = Recorder::new(Board::new(clock));
         let signals = Signals {
             stop: async {
                 tokio::select! {
@@ -270,6 +274,8 @@ impl Filling<'_> {
                 }
             },
             server_gone: async { drop(watcher.ended().await) },
+            // Nobody asks how this fares but its log.
+            recorder: &mut recorder,
         };
         let mut stop = self.stop.clone();
         let patience = self.settings.stop_timeout();

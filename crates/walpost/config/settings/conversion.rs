@@ -8,14 +8,14 @@ use walpost_core::outbox::{Outbox, TableName};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
-use super::{Checkpoint, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store};
+use super::{Checkpoint, Http, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store};
 use crate::config::finding::Findings;
 use crate::config::raw::{self, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
 use crate::config::table_name::{self, MAX_NAME_BYTES};
 use crate::config::value::{Millis, Names, Property, Size, Text};
-use crate::observe;
+use crate::observe::log;
 
 /// PostgreSQL's integers, which its timeouts are.
 const MAX_GUC_MILLIS: u64 = i32::MAX as u64;
@@ -39,6 +39,7 @@ pub(in crate::config) fn from_file(
     let sink = conversion.sink(&file.sink, &file.limits);
     let retry = conversion.retry(&file.retry);
     let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
+    let http = conversion.http(&file.http);
     let log = conversion.log(&file.log);
     Some(Settings {
         name: name?,
@@ -49,6 +50,7 @@ pub(in crate::config) fn from_file(
         limits: limits?,
         retry: retry?,
         stop_timeout: stop_timeout?,
+        http: http?,
         log: log?,
     })
 }
@@ -371,13 +373,31 @@ impl Conversion<'_> {
         Some(Retry { initial, max })
     }
 
+    fn http(&mut self, http: &raw::Http) -> Option<Http> {
+        let stalled_after = self.millis(&http.stalled_after_ms, 1000, MAX_MILLIS);
+        let listen = match http.listen.value.value.as_str() {
+            "" | "off" => Some(None),
+            typed => match typed.parse() {
+                Ok(address) => Some(Some(address)),
+                Err(_) => {
+                    self.fault(
+                        &http.listen,
+                        format!("{typed:?} is no IP address with a port; write \"127.0.0.1:9464\", \"[::1]:9464\" or \"off\""),
+                    );
+                    None
+                }
+            },
+        };
+        Some(Http { listen: listen?, stalled_after: stalled_after? })
+    }
+
     fn log(&mut self, log: &raw::Log) -> Option<Log> {
-        let variable = self.around.variable(observe::VARIABLE).filter(|filter| !filter.is_empty());
-        if let Some(Err(reason)) = variable.as_deref().map(observe::check) {
-            self.findings.fault(observe::VARIABLE, None, reason);
+        let variable = self.around.variable(log::VARIABLE).filter(|filter| !filter.is_empty());
+        if let Some(Err(reason)) = variable.as_deref().map(log::check) {
+            self.findings.fault(log::VARIABLE, None, reason);
             return None;
         }
-        if let Err(reason) = observe::check(&log.level.value.value) {
+        if let Err(reason) = log::check(&log.level.value.value) {
             self.fault(&log.level, reason);
             return None;
         }
