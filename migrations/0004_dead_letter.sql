@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS walpost.dead_letter (
     topic             text        COLLATE "C",
     partition         integer,
     record_key        bytea,
-    -- [["name", "value"], …] in order; null is the null value, {"bytea": "\\x…"} one that is no text.
+    -- [["name", "value"], ...] in order; null is the null value, {"bytea": "\\x..."} one that is no text.
     headers           json,
     timestamp_ms      bigint,
     -- The record's value, unless it is a column of the row as it came: then the number of that column, from 0.

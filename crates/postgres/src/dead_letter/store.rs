@@ -78,15 +78,15 @@ macro_rules! marked {
             ), chosen AS (
                 SELECT id FROM head WHERE state IN ('replay', 'drop')
                 UNION ALL
-                (SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('replay', 'drop') AND queue IS NULL ORDER BY id LIMIT $2)
-                ORDER BY id LIMIT $2
+                (SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('replay', 'drop') AND queue IS NULL ORDER BY id LIMIT $2::bigint)
+                ORDER BY id LIMIT $2::bigint
             ), weighed AS (
                 SELECT id, sum(octet_length(insert_message)::bigint + coalesce(octet_length(payload), 0))
                            OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                 FROM chosen JOIN walpost.dead_letter USING (id)
             )
             SELECT letter.state, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
-            WHERE before IS NULL OR before < $3 ORDER BY id"
+            WHERE before IS NULL OR before < $3::bigint ORDER BY id"
         )
     };
 }
@@ -108,8 +108,8 @@ AND (ended.state <> 'waiting' OR letter.state <> 'waiting')";
 
 const PURGE: &str = "
 DELETE FROM walpost.dead_letter WHERE id IN (
-    SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('sent', 'dropped') AND ended_at < now() - make_interval(secs => $2)
-    ORDER BY ended_at LIMIT $3)
+    SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('sent', 'dropped') AND ended_at < now() - make_interval(secs => $2::float8)
+    ORDER BY ended_at LIMIT $3::bigint)
 RETURNING id";
 
 /// The dead letters of one relay.

@@ -284,3 +284,10 @@ fn a_table_for_dead_letters_is_made_only_where_rows_may_be_set_aside() {
         assert_eq!(statements(&plan(&settings, &facts, Some(&checkpoint()))), expected);
     }
 }
+
+#[test]
+fn what_is_run_in_a_database_of_any_encoding_is_ascii() {
+    for sql in [CHECKPOINT_TABLE, SETTLED_ROWS, OUTBOX_TABLE, DEAD_LETTER_TABLE] {
+        assert!(sql.is_ascii(), "{sql}");
+    }
+}
