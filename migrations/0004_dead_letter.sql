@@ -51,6 +51,9 @@ CREATE TABLE IF NOT EXISTS walpost.dead_letter (
     UNIQUE (relay, system_identifier, timeline, commit_lsn, ordinal)
 );
 
+-- PostgreSQL compresses some 10 MB a second by default: a large row would take longer than a relay waits.
+ALTER TABLE walpost.dead_letter ALTER payload SET STORAGE EXTERNAL, ALTER insert_message SET STORAGE EXTERNAL;
+
 -- The heads of the queues, without reading what waits behind them.
 CREATE INDEX IF NOT EXISTS dead_letter_open ON walpost.dead_letter (relay, queue, id) WHERE state IN ('waiting', 'replay', 'drop');
 -- What the relay has to do. Nearly always empty.

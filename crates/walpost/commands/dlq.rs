@@ -143,7 +143,7 @@ fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
 async fn mark(letters: &Letters, marking: Marking, on_bad_row: OnBadRow) -> Outcome {
     let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
     // Where events overtake a letter, no other waits for it.
-    let keeps_order = on_bad_row == OnBadRow::Park;
+    let keeps_order = on_bad_row != OnBadRow::DeadLetter;
     let selection = Selection { filter, with_those_behind: with_those_behind && keeps_order };
     let affected = letters.preview(&selection).await.map_err(|error| letters_refused(&error))?;
     let count: i64 = affected.iter().map(|affected| affected.letters).sum();
@@ -162,23 +162,25 @@ async fn mark(letters: &Letters, marking: Marking, on_bad_row: OnBadRow) -> Outc
         return Ok(Exit::Success);
     }
     let count = letters.mark(&selection, mark, &who(&Process)).await.map_err(|error| letters_refused(&error))?;
-    match mark {
-        Mark::Nothing => say!("{} not marked any more", verb(count)),
-        Mark::Replay | Mark::Drop => say!("{} marked", verb(count)),
-    }
-    match mark {
-        Mark::Replay => {
-            say!(
-                "a relay that runs sends them within seconds, in order; what is left: walpost dlq list --state replay"
-            );
-        }
-        Mark::Drop => {
-            say!("a relay that runs gives them up within seconds; what is left: walpost dlq list --state drop")
-        }
-        Mark::Nothing => say!("they wait again, unless the relay was quicker: walpost dlq list --state sent,dropped"),
-    }
+    say!("{}", what_now(mark, count));
     hints(&affected, mark, keeps_order);
     Ok(Exit::Success)
+}
+
+/// What was done, and what happens next.
+fn what_now(mark: Mark, count: i64) -> String {
+    let letters = format!("{} {}", counted(count), if count == 1 { "is" } else { "are" });
+    match mark {
+        Mark::Replay => format!(
+            "{letters} marked\na relay that runs sends them within seconds, in order; what is left: walpost dlq list --state replay"
+        ),
+        Mark::Drop => format!(
+            "{letters} marked\na relay that runs gives them up within seconds; what is left: walpost dlq list --state drop"
+        ),
+        Mark::Nothing => format!(
+            "{letters} not marked any more\nwhat the relay was quicker to end: walpost dlq list --state sent,dropped"
+        ),
+    }
 }
 
 /// What else has to be done before the letters move, or behind them.
@@ -228,10 +230,6 @@ fn done(mark: Mark, count: i64) -> String {
 
 fn counted(count: i64) -> String {
     if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") }
-}
-
-fn verb(count: i64) -> String {
-    format!("{} {}", counted(count), if count == 1 { "is" } else { "are" })
 }
 
 fn keys(affected: &[Affected]) -> String {

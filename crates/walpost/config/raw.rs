@@ -134,7 +134,7 @@ section! {
         slot: Text = Text::from("walpost"), "\"orders\"" | "\"walpost\"";
         /// The publication that the outbox tables are in, or a list of several. Upper and lower case count.
         publication: Names = Names(vec!["walpost".to_owned()]), "[\"orders\", \"invoices\"]" | "\"walpost\"";
-        /// Whether `walpost run` may create what is missing (publication, checkpoint table, slot) as `walpost init` does. Without it `run`
+        /// Whether `walpost run` may create what is missing (publication, tables of our own, slot) as `walpost init` does. Without it `run`
         /// creates nothing and says what is missing.
         create: bool = false, "true" | "false";
         /// PostgreSQL's `wal_sender_timeout` for our connection: after this long without a word from the relay the server gives it up, and after

@@ -293,14 +293,14 @@ struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    fn odd(&self, field: &'static str, value: impl ToString) -> Error {
+    fn odd(&self, field: &'static str, value: &(impl ToString + ?Sized)) -> Error {
         Error::Value { id: self.id, field, value: value.to_string() }
     }
 
     /// A number of a signed column that is never negative.
     fn number<T: TryFrom<i64>>(&self, column: &'static str) -> Result<T, Error> {
         let number: i64 = field(self.row, column)?;
-        T::try_from(number).map_err(|_| self.odd(column, number))
+        T::try_from(number).map_err(|_| self.odd(column, &number))
     }
 
     fn bytes(&self, column: &'static str) -> Result<Bytes, Error> {
@@ -353,7 +353,7 @@ impl Columns<'_> {
             let Ok(Message::Insert(insert)) = &Message::parse(&told.insert) else { return None };
             insert.new.cells.get(column)?.slice_of(&told.insert)
         });
-        value.map(Some).ok_or_else(|| self.odd("payload_column", column))
+        value.map(Some).ok_or_else(|| self.odd("payload_column", &column))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::connection::ConnectionSettings;
 use crate::error::Error as SqlError;
 use crate::sql::Session;
 
-/// How long a statement may take: a letter can be as large as a row, and PostgreSQL compresses some 50 MB a second.
+/// How long a statement may take: a letter is as large as its row.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What [`DeadLetters::marked`] answers at once weighs no more than this, unless it is one letter.
@@ -189,7 +189,7 @@ impl LetterStore {
             Ok(rows) if i64::try_from(rows.len()).is_ok_and(|count| count >= PURGE_BATCH) => self.purged = None,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(reason = chain(&error), "dead letters that ended long ago could not be deleted")
+                tracing::warn!(reason = chain(&error), "dead letters that ended long ago could not be deleted");
             }
         }
     }

@@ -96,12 +96,15 @@ fn of_row(letter: &DeadLetter) -> Vec<String> {
     let Some(cells) = cells(letter) else {
         return vec!["row:        it cannot be read".to_owned()];
     };
-    let column = |(name, bytes): (&str, Option<&[u8]>)| format!("  {}: {}", printable(name), value(bytes));
+    let column = |(name, bytes): NamedCell<'_>| format!("  {}: {}", printable(name), value(bytes));
     std::iter::once("row:".to_owned()).chain(cells.into_iter().map(column)).collect()
 }
 
+/// A column's name and its value.
+type NamedCell<'a> = (&'a str, Option<&'a [u8]>);
+
 /// The columns of the row, in order. `None` where the row is not what pgoutput tells.
-pub(super) fn cells(letter: &DeadLetter) -> Option<Vec<(&str, Option<&[u8]>)>> {
+pub(super) fn cells(letter: &DeadLetter) -> Option<Vec<NamedCell<'_>>> {
     let Ok(Message::Relation(relation)) = &Message::parse(&letter.row.relation) else { return None };
     let Ok(Message::Insert(insert)) = &Message::parse(&letter.row.insert) else { return None };
     let names = relation.columns.iter().map(|column| column.name);
