@@ -129,10 +129,16 @@ fn the_same_row_again_is_the_same_letter_and_one_that_ended_stays_so() {
     desk.set_aside(&[again, second]);
     let seen = "SELECT string_agg(concat_ws(' ', id, state, attempts), ', ' ORDER BY id) FROM walpost.dead_letter";
     assert_eq!(desk.value(seen), "1 sent 4, 2 dropped 2");
+    desk.database.psql("UPDATE walpost.dead_letter SET system_identifier = 18446744073709551615 WHERE id = 1").unwrap();
+    desk.set_aside(&[letter(0, "a", bad("of this cluster"))]);
+    assert_eq!(desk.states().matches(',').count(), 2, "the letter of another cluster was taken for ours");
+    desk.dlq(&["drop", "--reason", "of this cluster", "--yes"]).assert_success();
+    let theirs = desk.next()[0];
+    desk.conclude(theirs, Conclusion::Dropped);
     let other_relay = store_of(&desk.database, "other");
     let mut ours = std::mem::replace(&mut desk.store, other_relay);
     desk.set_aside(&[letter(0, "a", bad("of another relay"))]);
-    assert_eq!(desk.states().matches(',').count(), 2);
+    assert_eq!(desk.states().matches(',').count(), 3);
     assert_eq!(desk.wait(ours.inventory()).unwrap(), Inventory::default());
 }
 

@@ -53,15 +53,13 @@ pub enum Error {
         /// The number.
         ordinal: u64,
     },
-    /// A stored value is not what it should be.
-    #[error("the dead letter {id} has \"{value}\" for its {field}")]
+    /// A stored value is not what it should be. What it is, is not told: it may be a part of the payload.
+    #[error("the column {field} of the dead letter {id} holds what no relay wrote")]
     Value {
         /// Which letter.
         id: i64,
         /// Which column.
         field: &'static str,
-        /// What it holds.
-        value: String,
     },
 }
 

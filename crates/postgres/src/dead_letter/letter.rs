@@ -293,14 +293,14 @@ struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    fn odd(&self, field: &'static str, value: &(impl ToString + ?Sized)) -> Error {
-        Error::Value { id: self.id, field, value: value.to_string() }
+    fn odd(&self, field: &'static str) -> Error {
+        Error::Value { id: self.id, field }
     }
 
     /// A number of a signed column that is never negative.
     fn number<T: TryFrom<i64>>(&self, column: &'static str) -> Result<T, Error> {
         let number: i64 = field(self.row, column)?;
-        T::try_from(number).map_err(|_| self.odd(column, &number))
+        T::try_from(number).map_err(|_| self.odd(column))
     }
 
     fn bytes(&self, column: &'static str) -> Result<Bytes, Error> {
@@ -310,7 +310,7 @@ impl Columns<'_> {
     /// What [`text::write`] wrote.
     fn text(&self, column: &'static str) -> Result<Option<Bytes>, Error> {
         let Some(text) = field::<Option<&str>>(self.row, column)? else { return Ok(None) };
-        text::read(text).map(|bytes| Some(Bytes::from(bytes))).ok_or_else(|| self.odd(column, text))
+        text::read(text).map(|bytes| Some(Bytes::from(bytes))).ok_or_else(|| self.odd(column))
     }
 
     /// The same, of what was text before too.
@@ -324,7 +324,7 @@ impl Columns<'_> {
             ROW => Ok(Cause::Row(reason)),
             ROUTE => Ok(Cause::Route(reason)),
             PARKED => Ok(Cause::Parked),
-            other => Err(self.odd("cause", other)),
+            _ => Err(self.odd("cause")),
         }
     }
 
@@ -339,8 +339,8 @@ impl Columns<'_> {
             topic: topic.into(),
             key: key.map(Bytes::copy_from_slice),
             value: self.payload(told)?,
-            headers: headers::read(json).ok_or_else(|| self.odd("headers", json))?,
-            timestamp_ms: timestamp.ok_or_else(|| self.odd("timestamp_ms", "NULL"))?,
+            headers: headers::read(json).ok_or_else(|| self.odd("headers"))?,
+            timestamp_ms: timestamp.ok_or_else(|| self.odd("timestamp_ms"))?,
             partition: field(self.row, "partition")?,
         }))
     }
@@ -353,11 +353,75 @@ impl Columns<'_> {
             let Ok(Message::Insert(insert)) = &Message::parse(&told.insert) else { return None };
             insert.new.cells.get(column)?.slice_of(&told.insert)
         });
-        value.map(Some).ok_or_else(|| self.odd("payload_column", &column))
+        value.map(Some).ok_or_else(|| self.odd("payload_column"))
     }
 }
 
 /// A column of a row.
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a SqlRow, column: &str) -> Result<T, Error> {
     row.try_get(column).map_err(|error| Error::from(SqlError::from_sql(error, Phase::Query)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(ordinal: u64, insert: Bytes) -> DeadLetter {
+        DeadLetter {
+            identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal },
+            commit_time: walpost_core::time::Timestamp::default(),
+            table: TableName { schema: "public".to_owned(), table: "outbox".to_owned() },
+            parking_key: None,
+            event_id: None,
+            cause: Cause::Parked,
+            record: None,
+            row: Row { relation: Bytes::new(), insert },
+        }
+    }
+
+    /// How many letters each batch has.
+    fn cut(letters: &[DeadLetter]) -> Vec<usize> {
+        let batches = Batch::cut(letters, Repertoire::Unicode).unwrap();
+        batches.iter().map(|batch| batch.identities.len()).collect()
+    }
+
+    #[test]
+    fn letters_are_cut_into_batches_by_count_by_bytes_and_where_one_repeats() {
+        let small =
+            |ordinals: &[u64]| ordinals.iter().map(|ordinal| letter(*ordinal, Bytes::new())).collect::<Vec<_>>();
+        let half = Bytes::from(vec![0; BATCH_BYTES / 2]);
+        let larger = Bytes::from(vec![0; BATCH_BYTES + 1]);
+        assert_eq!(cut(&small(&(0..1100).collect::<Vec<_>>())), [500, 500, 100]);
+        assert_eq!(cut(&small(&[0, 1, 0, 0, 2])), [2, 1, 2]);
+        assert_eq!(cut(&[letter(0, half.clone()), letter(1, half.clone()), letter(2, half.clone())]), [2, 1]);
+        assert_eq!(cut(&[letter(0, larger.clone()), letter(1, half), letter(2, larger)]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_letter_that_no_statement_could_carry_is_refused_with_its_size() {
+        let Err(error) = Batch::cut(&[letter(3, Bytes::from(vec![0; MAX_BYTES + 1]))], Repertoire::Unicode) else {
+            panic!("it was taken")
+        };
+        assert!(error.to_string().contains("1000000001 bytes") && error.remedy().is_some(), "{error}");
+    }
+
+    #[test]
+    fn no_two_keys_share_a_queue() {
+        let key = |schema: &str, table: &str, route: Option<&'static str>, key: &'static str| {
+            let table = TableName { schema: schema.to_owned(), table: table.to_owned() };
+            queue(&ParkingKey { table, route: route.map(Bytes::from), key: Bytes::from(key) })
+        };
+        let mut queues = vec![
+            key("a", "b", Some("c"), "d"),
+            key("ab", "", Some("c"), "d"),
+            key("a", "b", Some("cd"), ""),
+            key("a", "b", Some(""), "cd"),
+            key("a", "b", Some(""), "d"),
+            key("a", "b", None, "d"),
+            key("a", "bc", None, "d"),
+        ];
+        queues.sort();
+        queues.dedup();
+        assert_eq!(queues.len(), 7);
+    }
 }

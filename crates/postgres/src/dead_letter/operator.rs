@@ -3,145 +3,28 @@
 //! Nothing is published or ended here: the relay alone does that, for it alone keeps the order of a key. A mark can be set on whatever has not
 //! ended; where the relay is quicker, its word counts.
 
+mod selection;
+
 use std::time::Duration;
+
+pub use selection::{Filter, Mark, Selection, State, When, Why};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{PgLsn, ToSql};
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::poison::DeadLetter;
-use walpost_core::time::Timestamp;
+
+use selection::{FITS, Parameters, SELECTED};
 
 use super::Error;
 use super::letter::{self, COLUMNS, field};
 use super::text::{self, Repertoire};
 use crate::connection::ConnectionSettings;
-use crate::server_time::ServerTime;
 use crate::sql::Session;
 
 /// Long enough to mark everything that a relay may set aside.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Defines the words of a column, which are also those of the command line.
-macro_rules! words {
-    ($(#[$attribute:meta])* $name:ident { $( $(#[$variant_attribute:meta])* $variant:ident = $word:literal, )+ }) => {
-        $(#[$attribute])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $( $(#[$variant_attribute])* $variant, )+
-        }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
-
-            /// Its word.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self {
-                    $( Self::$variant => $word, )+
-                }
-            }
-        }
-    };
-}
-
-words! {
-    /// What has become of a letter.
-    State {
-        /// It waits for an operator.
-        Waiting = "waiting",
-        /// It is marked to be sent again.
-        Replay = "replay",
-        /// It is marked to be given up.
-        Drop = "drop",
-        /// The broker has it.
-        Sent = "sent",
-        /// It was given up.
-        Dropped = "dropped",
-    }
-}
-
-words! {
-    /// Why a letter was set aside.
-    Why {
-        /// Its row is bad.
-        Row = "row",
-        /// Its topic is missing or forbidden.
-        Route = "route",
-        /// It waits for a letter of its key.
-        Parked = "parked",
-    }
-}
-
-impl State {
-    /// Those of letters that are neither sent nor dropped.
-    pub const OPEN: [Self; 3] = [Self::Waiting, Self::Replay, Self::Drop];
-}
-
-/// A point in time, by the server's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// This one.
-    At(Timestamp),
-    /// So long ago.
-    Ago(Duration),
-}
-
-/// Which letters are meant: those that fit everything that is given.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Of these numbers; where none is given, of any.
-    pub ids: Vec<i64>,
-    /// Of this outbox.
-    pub outbox: Option<TableName>,
-    /// Whose record goes to this topic.
-    pub topic: Option<String>,
-    /// With this text for a key.
-    pub key: Option<String>,
-    /// With this text in their reason, in upper or lower case.
-    pub reason: Option<String>,
-    /// Set aside for one of these; where none is given, for any.
-    pub causes: Vec<Why>,
-    /// In one of these states; where none is given, in any.
-    pub states: Vec<State>,
-    /// Set aside at this time or later.
-    pub since: Option<When>,
-    /// Set aside before this time.
-    pub until: Option<When>,
-    /// The first so many of them.
-    pub limit: Option<u32>,
-}
-
-/// What to mark.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selection {
-    /// The letters.
-    pub filter: Filter,
-    /// And those of the same keys that wait behind them.
-    pub with_those_behind: bool,
-}
-
-/// What a letter is marked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// To be sent again.
-    Replay,
-    /// To be given up.
-    Drop,
-    /// For nothing any more.
-    Nothing,
-}
-
-impl Mark {
-    fn state(self) -> State {
-        match self {
-            Self::Replay => State::Replay,
-            Self::Drop => State::Drop,
-            Self::Nothing => State::Waiting,
-        }
-    }
-}
 
 /// A letter without its content.
 #[derive(Debug, Clone, PartialEq)]
@@ -222,35 +105,11 @@ const LISTED: &str = "letter.id, letter.state, letter.cause, letter.reason, lett
     letter.marked_by, {utc(marked_at)}, {utc(ended_at)}, extract(epoch FROM now() - letter.first_at)::float8 AS age,
     octet_length(letter.relation_message)::bigint + octet_length(letter.insert_message) + coalesce(octet_length(letter.payload), 0) AS bytes";
 
-/// The conditions of a [`Filter`]; the order of the parameters is that of `Parameters`.
-const FITS: &str = "letter.relay = $1 AND ($2::bigint[] IS NULL OR letter.id = ANY ($2))
-    AND ($3::text IS NULL OR letter.outbox_schema = $3) AND ($4::text IS NULL OR letter.outbox_table = $4)
-    AND ($5::text IS NULL OR letter.topic = $5) AND ($6::text IS NULL OR letter.key = $6)
-    AND ($7::text IS NULL OR strpos(lower(letter.reason), lower($7)) > 0)
-    AND ($8::text[] IS NULL OR letter.cause = ANY ($8)) AND ($9::text[] IS NULL OR letter.state = ANY ($9))
-    AND ($10::timestamptz IS NULL OR letter.first_at >= $10)
-    AND ($11::float8 IS NULL OR letter.first_at >= now() - make_interval(secs => $11))
-    AND ($12::timestamptz IS NULL OR letter.first_at < $12)
-    AND ($13::float8 IS NULL OR letter.first_at < now() - make_interval(secs => $13))";
-
 const LIST: &str = "
 SELECT count(*) OVER () AS total, {listed} FROM walpost.dead_letter AS letter WHERE {fits} ORDER BY letter.id LIMIT $14::bigint";
 
 const SHOW: &str =
     "SELECT {listed}, {columns} FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.id = $2";
-
-/// The letters of a [`Selection`].
-const SELECTED: &str = "
-WITH chosen AS (
-    SELECT letter.id, letter.queue FROM walpost.dead_letter AS letter
-    WHERE {fits} AND letter.state IN ('waiting', 'replay', 'drop') ORDER BY letter.id LIMIT $14::bigint
-), selected AS (
-    SELECT id FROM chosen
-    UNION
-    SELECT behind.id FROM (SELECT queue, min(id) AS id FROM chosen WHERE queue IS NOT NULL GROUP BY queue) AS first
-    JOIN walpost.dead_letter AS behind ON behind.relay = $1 AND behind.queue = first.queue AND behind.id > first.id
-    WHERE $15::bool AND behind.state = 'waiting'
-)";
 
 const PREVIEW: &str = "{selected}, touched AS (
     SELECT letter.queue, letter.outbox_schema, letter.outbox_table, letter.key, min(letter.id) AS first, max(letter.id) AS last, count(*) AS letters
@@ -294,7 +153,7 @@ impl Letters {
     /// # Errors
     /// The table cannot be read.
     pub async fn list(&self, filter: &Filter) -> Result<Page, Error> {
-        let parameters = Parameters::new(filter, self);
+        let parameters = Parameters::new(filter, &self.relay, self.repertoire);
         let rows = self.session.query(&sql(LIST), &parameters.of_filter()).await?;
         let total = rows.first().map_or(Ok(0), |row| field(row, "total"))?;
         Ok(Page { letters: rows.iter().map(listed).collect::<Result<_, _>>()?, total })
@@ -315,7 +174,7 @@ impl Letters {
     /// # Errors
     /// The table cannot be read.
     pub async fn preview(&self, selection: &Selection) -> Result<Vec<Affected>, Error> {
-        let parameters = Parameters::new(&selection.filter, self);
+        let parameters = Parameters::new(&selection.filter, &self.relay, self.repertoire);
         let mut all = parameters.of_filter().to_vec();
         all.push(&selection.with_those_behind);
         let rows = self.session.query(&sql(PREVIEW), &all).await?;
@@ -327,7 +186,7 @@ impl Letters {
     /// # Errors
     /// The table cannot be written.
     pub async fn mark(&self, selection: &Selection, mark: Mark, by: &str) -> Result<i64, Error> {
-        let parameters = Parameters::new(&selection.filter, self);
+        let parameters = Parameters::new(&selection.filter, &self.relay, self.repertoire);
         let by = text::write(format!(" ({by})").as_bytes(), self.repertoire);
         let state = mark.state().word();
         let mut all = parameters.of_filter().to_vec();
@@ -347,75 +206,6 @@ fn sql(statement: &str) -> String {
         sql = sql.replace(&format!("{{utc({column})}}"), &text);
     }
     sql
-}
-
-/// A filter in the types of its parameters.
-struct Parameters<'a> {
-    relay: &'a str,
-    ids: Option<&'a [i64]>,
-    schema: Option<&'a str>,
-    table: Option<&'a str>,
-    topic: Option<String>,
-    key: Option<String>,
-    reason: Option<String>,
-    causes: Option<Vec<&'static str>>,
-    states: Option<Vec<&'static str>>,
-    since: (Option<ServerTime>, Option<f64>),
-    until: (Option<ServerTime>, Option<f64>),
-    limit: Option<i64>,
-}
-
-impl<'a> Parameters<'a> {
-    fn new(filter: &'a Filter, letters: &'a Letters) -> Self {
-        let text = |text: &Option<String>| text.as_ref().map(|text| text::write(text.as_bytes(), letters.repertoire));
-        let outbox = filter.outbox.as_ref();
-        Self {
-            relay: &letters.relay,
-            ids: given(filter.ids.as_slice()),
-            schema: outbox.map(|outbox| outbox.schema.as_str()),
-            table: outbox.map(|outbox| outbox.table.as_str()),
-            topic: text(&filter.topic),
-            key: text(&filter.key),
-            reason: text(&filter.reason),
-            causes: given(&filter.causes).map(|causes| causes.iter().map(|cause| cause.word()).collect()),
-            states: given(&filter.states).map(|states| states.iter().map(|state| state.word()).collect()),
-            since: point(filter.since),
-            until: point(filter.until),
-            limit: filter.limit.map(i64::from),
-        }
-    }
-
-    fn of_filter(&self) -> [&(dyn ToSql + Sync); 14] {
-        [
-            &self.relay,
-            &self.ids,
-            &self.schema,
-            &self.table,
-            &self.topic,
-            &self.key,
-            &self.reason,
-            &self.causes,
-            &self.states,
-            &self.since.0,
-            &self.since.1,
-            &self.until.0,
-            &self.until.1,
-            &self.limit,
-        ]
-    }
-}
-
-/// A list, unless it is empty and says nothing.
-fn given<T>(list: &[T]) -> Option<&[T]> {
-    Some(list).filter(|list| !list.is_empty())
-}
-
-fn point(when: Option<When>) -> (Option<ServerTime>, Option<f64>) {
-    match when {
-        None => (None, None),
-        Some(When::At(time)) => (Some(ServerTime(time)), None),
-        Some(When::Ago(time)) => (None, Some(time.as_secs_f64())),
-    }
 }
 
 fn outbox(row: &Row) -> Result<TableName, Error> {

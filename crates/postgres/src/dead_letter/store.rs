@@ -279,7 +279,7 @@ fn marked(row: &Row) -> Result<Marked, Error> {
     let request = match field(row, "state")? {
         "replay" => Request::Replay,
         "drop" => Request::Drop,
-        other => return Err(Error::Value { id: id.0, field: "state", value: String::from(other) }),
+        _ => return Err(Error::Value { id: id.0, field: "state" }),
     };
     Ok(Marked { id, request, letter })
 }

@@ -151,10 +151,10 @@ mod tests {
         let rows = [["1", "größe", &long], ["100", "東京", "short"], ["7", "a\nb\u{1b}[2J", "…"]];
         let rows = rows.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
         let lines = aligned(&["ID", "KEY", "REASON"], rows);
-        assert_eq!(lines[0], "ID   KEY             REASON");
-        assert!(lines[1].starts_with("1    größe           reason") && lines[1].ends_with('…'), "{}", lines[1]);
+        assert_eq!(lines[0], "ID   KEY            REASON");
+        assert!(lines[1].starts_with("1    größe          reason") && lines[1].ends_with('…'), "{}", lines[1]);
         assert_eq!(width(&lines[1]), WIDTH);
-        assert_eq!(lines[2], "100  東京            short");
+        assert_eq!(lines[2], "100  東京           short");
         assert_eq!(lines[3], r"7    a\nb\u{1b}[2J  …");
     }
 }
