@@ -9,7 +9,6 @@ mod table;
 use std::io::Write;
 use std::path::Path;
 
-use walpost_core::poison::OnBadRow;
 use walpost_postgres::dead_letter::Error;
 use walpost_postgres::dead_letter::operator::{Affected, Filter, Letters, Mark, Page, Selection, State};
 
@@ -80,7 +79,7 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
     match action {
         Dlq::List { filter, is_json } => list(&letters, &filter, is_json).await,
         Dlq::Show { id, form } => show(&letters, id, form).await,
-        Dlq::Mark(marking) => mark(&letters, marking, settings.dead_letter().policy().on_bad_row).await,
+        Dlq::Mark(marking) => mark(&letters, marking, settings.dead_letter().policy().is_parking()).await,
     }
 }
 
@@ -140,10 +139,9 @@ fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
     Err(Ended::with_sentence(Exit::Usage, sentence))
 }
 
-async fn mark(letters: &Letters, marking: Marking, on_bad_row: OnBadRow) -> Outcome {
+async fn mark(letters: &Letters, marking: Marking, keeps_order: bool) -> Outcome {
     let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
     // Where events overtake a letter, no other waits for it.
-    let keeps_order = on_bad_row != OnBadRow::DeadLetter;
     let selection = Selection { filter, with_those_behind: with_those_behind && keeps_order };
     let affected = letters.preview(&selection).await.map_err(|error| letters_refused(&error))?;
     let count: i64 = affected.iter().map(|affected| affected.letters).sum();
