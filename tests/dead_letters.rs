@@ -44,7 +44,7 @@ impl Desk {
 
     fn on(database: Database) -> Self {
         let config = Config::new(&database.url(), database.name()).stdout().outbox("public.outbox", &[]);
-        let mut walpost = Walpost::new(WALPOST, &config).unwrap();
+        let mut walpost = Walpost::new(WALPOST.as_str(), &config).unwrap();
         walpost.set_variable("USER", "alice");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let store = store_of(&database, database.name());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use walpost_core::lsn::Lsn;
 
 use crate::commands::{self, Outcome};
@@ -69,6 +69,18 @@ enum Command {
     /// Make a configuration file of another relay's
     #[command(subcommand)]
     Import(Import),
+    /// Print what a shell needs to complete our command lines
+    #[command(after_help = "Example:\n  walpost completions bash > /etc/bash_completion.d/walpost")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one a command
+    #[command(after_help = "Example:\n  walpost man /usr/local/share/man/man1")]
+    Man {
+        /// The folder to write them into
+        folder: PathBuf,
+    },
 }
 
 /// Which configuration.
@@ -143,14 +155,15 @@ enum Import {
     /// Make a walpost.toml of a Debezium connector's configuration
     #[command(
         long_about = "Makes a walpost.toml of the configuration of a Debezium connector for PostgreSQL with an outbox event router. Each option appears in what \
-                      comes out: as a key, or in a comment that says why there is none. Passwords are never printed.\n\n\
+                      comes out: as a key, or in a comment that says why there is none. What cannot be had and changes what consumers get stays as a line that walpost \
+                      refuses until somebody decides. Passwords are never printed.\n\n\
                       A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
                       file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.\n\n\
                       With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would. \
                       docs/handover.md has the whole way, and the way back.",
         after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
                       walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \
-                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties"
+                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties -o /etc/walpost"
     )]
     Debezium(ImportDebezium),
 }
@@ -160,13 +173,13 @@ struct ImportDebezium {
     /// Configurations of connectors and workers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write one file a connector into this folder, instead of to standard output; what is there is not overwritten
+    /// Write one file a connector into this folder, instead of to standard output, which takes one connector alone; what is there is not overwritten
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
     #[arg(long, value_name = "X.Y")]
     debezium_version: Option<commands::Version>,
-    /// Make the slot's position the checkpoint; what the connector published behind it is published again
+    /// Make the slot's position the checkpoint; what the connector published after it is published again
     #[arg(long, conflicts_with = "offsets")]
     checkpoint: bool,
     /// Make the offset that Connect stored the checkpoint, so that nothing that it covers is published again: the file of a standalone worker or of Debezium Server, or
@@ -222,6 +235,8 @@ fn perform(command: Command) -> Exit {
         }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
+        Command::Completions { shell } => write_out(&commands::completions(Cli::command(), shell)),
+        Command::Man { folder } => finish(async move { commands::man(Cli::command(), &folder) }),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
         Command::Import(Import::Debezium(asked)) => {
             let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
@@ -235,9 +250,9 @@ fn perform(command: Command) -> Exit {
 
 /// Runs a command to its end; what it has to say last is a line on standard error.
 fn finish(command: impl Future<Output = Outcome>) -> Exit {
-    block_on(command).unwrap_or_else(|Ended { exit, cause }| {
-        complain(&format!("error: {cause:#}"));
-        exit
+    block_on(command).unwrap_or_else(|ended| {
+        ended.sentences().iter().for_each(|sentence| complain(&format!("error: {sentence}")));
+        ended.exit
     })
 }
 
@@ -263,9 +278,9 @@ where
     for warning in warnings {
         tracing::warn!(config = %config.path.display(), "{warning}");
     }
-    block_on(command(settings)).unwrap_or_else(|Ended { exit, cause }| {
-        tracing::error!(exit = exit.code(), "{cause:#}");
-        exit
+    block_on(command(settings)).unwrap_or_else(|ended| {
+        ended.sentences().iter().for_each(|sentence| tracing::error!(exit = ended.exit.code(), "{sentence}"));
+        ended.exit
     })
 }
 
@@ -304,10 +319,15 @@ fn check_config(path: &Path) -> Exit {
     print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
 }
 
-/// Writes to standard output. A reader that went away has seen what it wanted.
+/// Writes text to standard output.
 fn print(text: &str) -> Exit {
+    write_out(text.as_bytes())
+}
+
+/// Writes to standard output. A reader that went away has seen what it wanted.
+fn write_out(bytes: &[u8]) -> Exit {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(bytes).and_then(|()| output.flush()) {
         Ok(()) => Exit::Success,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
         Err(error) => {

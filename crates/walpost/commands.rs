@@ -21,6 +21,7 @@ mod checkpoint;
 mod dlq;
 mod import;
 mod init;
+mod papers;
 mod run;
 
 pub use check::check;
@@ -28,6 +29,7 @@ pub use checkpoint::{Checkpoint, checkpoint};
 pub use dlq::{Dlq, Form, Marking, dlq};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
+pub use papers::{completions, man};
 pub use run::run;
 
 use walpost_core::failure::chain;

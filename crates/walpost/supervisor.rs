@@ -99,7 +99,7 @@ impl fmt::Display for Rest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { unsettled, unsaved, is_cut } = self;
         let cut = if *is_cut { ", a transaction published in part" } else { "" };
-        write!(f, "{unsettled} records undelivered{cut} and {unsaved} delivered behind the last checkpoint")
+        write!(f, "{unsettled} records undelivered{cut} and {unsaved} delivered after the last checkpoint")
     }
 }
 
@@ -452,7 +452,7 @@ impl Supervisor {
 }
 
 /// Waits until rows of an outbox would be passed over: it was taken out of the publication, renamed, or made anew. The server
-/// sends nothing of that, and each position confirmed since lies behind rows that nobody gets. Cancel-safe.
+/// sends nothing of that, and each position confirmed since lies beyond rows that nobody gets. Cancel-safe.
 async fn opening_gap(sql: &sql::Session, settings: &Settings) -> Finding {
     let subject = relay::subject(settings);
     loop {
@@ -493,11 +493,14 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
         }
         Trouble::Unpublished(finding) => {
-            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
+            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.without_severity())))
         }
         Trouble::Misfit(findings) => {
             findings.iter().for_each(journal::finding);
-            let sentence = format!("{} faults keep every row of an outbox from being published", findings.len());
+            let sentence = match findings.len() {
+                1 => "a fault keeps every row of an outbox from being published".to_owned(),
+                count => format!("{count} faults keep every row of an outbox from being published"),
+            };
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
         }
         Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
@@ -531,7 +534,7 @@ fn stopped(rest: Rest) -> Decision {
     if rest.is_nothing() {
         return Decision::End(Ok(Exit::Success));
     }
-    let sentence = format!("stopped with {rest}; the next start publishes again what is behind it");
+    let sentence = format!("stopped with {rest}; the next start publishes again what comes after it");
     Decision::End(Err(Ended::with_sentence(Exit::ForcedStop, sentence)))
 }
 
@@ -562,7 +565,7 @@ fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit, slot
 }
 
 /// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
-/// behind the start of its commit record is enough, and nothing of the next one is passed over.
+/// after the start of its commit record is enough, and nothing of the next one is passed over.
 fn skipping(slot: &str, identity: Identity) -> String {
     format!(
         "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",

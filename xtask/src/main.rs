@@ -22,6 +22,7 @@ mod bench;
 mod conformance;
 mod demo;
 mod dependencies;
+mod dist;
 mod fuzz;
 mod handover;
 mod interrupt;
@@ -44,6 +45,8 @@ Commands:
                            the relay is killed and started again, and nothing is lost. With --kafka into a real Kafka.
   test [FILTER…]           Bring in and start what the tests need, run every check and every test, stop all again.
                            With filters only the tests whose names contain one of them.
+       --all-versions      The integration tests on PostgreSQL 14, 16, 17 and 18, one after the other.
+       --postgres N        The same on one of these; may be given several times.
   services up [--kafka]    Start a PostgreSQL, and a Kafka if wanted, to play with; print how they are reached.
   services status          Say which of them run.
   services down            Stop them and remove their data.
@@ -58,6 +61,7 @@ Commands:
                            records that came of it.
   handover [--by-hand]     Let a real Debezium publish, stop or kill it in the middle of the traffic, let walpost import its
                            connector and go on, and count what was lost and what came twice. By hand without the import.
+  dist [--no-smoke]        Make the release archive in target/dist with its checksum, unpack it and try it against real servers.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
   fuzz [--seconds N] [TARGET…]
                            Feed made-up input to what reads bytes that others wrote, each target for a minute.
@@ -95,6 +99,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "up", "--kafka"] => services::up(true),
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
+        ["dist", options @ ..] => dist::run(options),
         ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
         ["fuzz", options @ ..] => fuzz::run(options),

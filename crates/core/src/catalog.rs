@@ -29,7 +29,7 @@ pub struct Catalog {
     relations: BTreeMap<u32, Entry>,
     /// The base types of domains, where those are ones whose values we can read.
     bases: BTreeMap<u32, u32>,
-    /// The outbox whose description is awaited. One at most, for the next shape is behind it in the stream.
+    /// The outbox whose description is awaited. One at most, for the next shape comes after it in the stream.
     undescribed: Option<Undescribed>,
 }
 

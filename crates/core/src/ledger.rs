@@ -1,7 +1,7 @@
 //! What is owed: every record that was taken from the log and is not settled, and which transactions are wholly settled.
 //!
 //! The ledger is the only one who moves the watermark. Records settle in any order; the watermark moves over the settled
-//! prefix alone, and rests only behind whole transactions, so that confirming it can never lose one. The ledger keeps the
+//! prefix alone, and rests only after whole transactions, so that confirming it can never lose one. The ledger keeps the
 //! records too: after a failure they are sent again from here, in the order of the log.
 
 use std::collections::VecDeque;
@@ -72,7 +72,7 @@ struct Entry {
 /// The end of a transaction.
 #[derive(Debug, Clone, Copy)]
 struct Boundary {
-    /// The number of the first ticket behind it.
+    /// The number of the first ticket after it.
     behind: u64,
     commit_end: Lsn,
     commit_time: Timestamp,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_transaction_behind_what_is_owed_waits_for_it() {
+    fn an_empty_transaction_after_what_is_owed_waits_for_it() {
         let mut ledger = ledger();
         ledger.close_transaction(Lsn::new(110), Timestamp::default());
         assert_eq!(ledger.watermark().position, Lsn::new(110));

@@ -63,7 +63,7 @@ pub enum Refusal {
 /// A broker that acknowledges record by record.
 ///
 /// It keeps the order of what it accepted per partition, and after a failed delivery lets nothing overtake: what was accepted
-/// behind the failed record either was delivered already or is reported as failed too.
+/// after the failed record either was delivered already or is reported as failed too.
 pub trait Sink {
     /// Accepts a record for delivery without waiting.
     ///
@@ -93,7 +93,7 @@ pub trait Sink {
     fn reset(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 
-/// A broker that takes records and the position behind them as one: all or nothing.
+/// A broker that takes records and the position after them as one: all or nothing.
 pub trait TransactionalSink: Sink {
     /// Commits everything published since the last commit, together with the checkpoint. Its answer settles them all.
     ///

@@ -13,7 +13,7 @@
 //! 3. A ticket settles once.
 //! 4. Records leave in the order of the log; only what was not acknowledged leaves again.
 //! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all. With what
-//!    is settled behind it, it spans at most four times as many records.
+//!    is settled after it, it spans at most four times as many records.
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
 //! 8. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
@@ -91,10 +91,10 @@ pub struct Start {
     pub timeline: Timeline,
     /// When the last settled transaction committed, if known.
     pub commit_time: Option<Timestamp>,
-    /// The first event behind the position that the last session of this process did not settle, where it knows one: those
+    /// The first event after the position that the last session of this process did not settle, where it knows one: those
     /// of its transaction that come before it are not published again.
     pub first_owed: Option<Identity>,
-    /// Rows behind the position that another relay published before us.
+    /// Rows after the position that another relay published before us.
     pub settled_rows: Option<SettledRows>,
     /// The first ticket of this session: higher than any that was used in this process.
     pub first_ticket: Ticket,
@@ -146,7 +146,7 @@ pub struct End {
 }
 
 impl End {
-    /// Whether the rows before the first one owed were settled and those behind it of the same transaction were not: a process
+    /// Whether the rows before the first one owed were settled and those after it of the same transaction were not: a process
     /// that starts anew knows whole transactions only, and publishes the former again.
     #[must_use]
     pub fn is_within_transaction(&self) -> bool {

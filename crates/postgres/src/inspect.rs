@@ -52,6 +52,10 @@ pub struct Inspection {
     pub role: Role,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
+    /// The slots of this database that could have been meant: those that decode with `pgoutput`.
+    pub slot_names: Vec<String>,
+    /// Every publication of this database.
+    pub publication_names: Vec<String>,
     /// The table of checkpoints, if there is one.
     pub checkpoint_table: Option<OwnTable>,
     /// The table of dead letters, if there is one.
@@ -239,6 +243,12 @@ const PUBLICATIONS: &str = "
 SELECT oid, pubname::text AS name, puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot
 FROM pg_publication WHERE pubname::text = ANY ($1) ORDER BY pubname";
 
+const SLOT_NAMES: &str = "
+SELECT slot_name::text AS name FROM pg_replication_slots
+WHERE plugin = 'pgoutput' AND database = current_database() AND NOT temporary ORDER BY 1 LIMIT 10000";
+
+const PUBLICATION_NAMES: &str = "SELECT pubname::text AS name FROM pg_publication ORDER BY 1 LIMIT 10000";
+
 const MEMBERS: &str = "
 SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -289,6 +299,8 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
     let (mut server, pid) = read_server(session).await?;
     let role = role(session).await?;
     let slot = slot_state(session, &subject.slot).await?;
+    let slot_names = names(session, SLOT_NAMES).await?;
+    let publication_names = names(session, PUBLICATION_NAMES).await?;
     let checkpoint_table = own_table(session, "checkpoint", CHECKPOINT_PRIVILEGES).await?;
     let dead_letter_table = own_table(session, "dead_letter", DEAD_LETTER_PRIVILEGES).await?;
     let publications = publications(session, &subject.publications).await?;
@@ -304,6 +316,8 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
         server,
         role,
         slot,
+        slot_names,
+        publication_names,
         checkpoint_table,
         dead_letter_table,
         publications,
@@ -489,9 +503,13 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
     })
 }
 
+async fn names(session: &Session, question: &str) -> Result<Vec<String>, Error> {
+    let rows = session.query(question, &[]).await?;
+    rows.iter().map(|row| field(row, "name")).collect()
+}
+
 async fn nearest_table(session: &Session, name: &str) -> Result<Option<String>, Error> {
-    let rows = session.query(TABLE_NAMES, &[]).await?;
-    let names: Vec<String> = rows.iter().map(|row| field(row, "name")).collect::<Result<_, _>>()?;
+    let names = names(session, TABLE_NAMES).await?;
     Ok(nearest(name, names.iter().map(String::as_str)).map(str::to_owned))
 }
 

@@ -6,6 +6,7 @@
 mod tables;
 
 use walpost_core::finding::Finding;
+use walpost_core::nearest::nearest;
 
 use crate::identifier::{quote_identifier, quote_table};
 use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
@@ -153,7 +154,7 @@ fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec
 pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
     let missing = subject.publications.iter().find(|name| !publications.iter().any(|found| found.name == **name));
     if let Some(name) = missing {
-        return Some(no_publication(name));
+        return Some(no_publication(name, &[]));
     }
     let is_published = |outbox: &&OutboxSubject| {
         let carries = |published: &PublishedTable| published.name == outbox.table;
@@ -167,16 +168,27 @@ pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
     ))
 }
 
-fn no_publication(name: &str) -> Finding {
+/// `known` are the publications that there are.
+fn no_publication(name: &str, known: &[String]) -> Finding {
     let sentence = format!("the publication \"{name}\" does not exist");
-    Finding::error("source.publication", sentence, "run: walpost init")
+    let remedy = meant_or(name, known, "source.publication", "run: walpost init");
+    Finding::error("source.publication", sentence, remedy)
+}
+
+/// What to do about a name that does not exist: correct it, where another is near, or else the remedy.
+#[must_use]
+pub fn meant_or(name: &str, known: &[String], key: &str, remedy: &str) -> String {
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean \"{meant}\"? Then correct {key}; otherwise {remedy}"),
+        None => remedy.to_owned(),
+    }
 }
 
 fn publications(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
     for name in &subject.publications {
         match inspection.publications.iter().find(|publication| publication.name == *name) {
             Some(publication) => self::publication(publication, subject, found),
-            None => found.push(no_publication(name)),
+            None => found.push(no_publication(name, &inspection.publication_names)),
         }
     }
 }

@@ -100,8 +100,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Shown, not applied.
     pub differences: Vec<Difference>,
-    /// Sentences with their remedies; with any of them, nothing is applied.
+    /// Sentences with their remedies; with any of them, nothing is applied, and the SQL would not run whoever ran it.
     pub obstacles: Vec<String>,
+    /// What the role lacks, with the remedies; with any of them, nothing is applied. Another role could run the SQL.
+    pub lacks: Vec<String>,
 }
 
 /// How many rows stand in an outbox from before the slot.
@@ -207,7 +209,7 @@ async fn is_true(session: &Session, question: &str) -> Result<bool, Error> {
 /// How long the slot may take to be made: the server waits for every transaction that is running.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Applies a plan. A plan with obstacles is applied by nobody: the caller shows them and ends.
+/// Applies a plan. A plan with obstacles, or for which the role lacks something, is applied by nobody: the caller says so and ends.
 ///
 /// # Errors
 /// A statement was refused. The tables and publications are then all as before, or all done and the slot is missing; in

@@ -75,7 +75,7 @@ fn print_checkpoint(stored: &Stored) {
         );
     }
     if let Some(time) = stored.commit_time {
-        say!("            last settled commit at {} ms since 1970 (UTC)", time.unix_millis());
+        say!("            last settled commit at {} ({} ms since 1970)", time.to_rfc3339(), time.unix_millis());
     }
 }
 

@@ -91,7 +91,7 @@ macro_rules! section {
 }
 
 section! {
-    /// In TOML whatever stands behind a header belongs to it, so these come first in the file.
+    /// In TOML whatever stands after a header belongs to it, so these come first in the file.
     "" Relay {
         /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name` unless `url` or
         /// `PGAPPNAME` says another. Letters, digits, `.`, `_` and `-`, at most 63. Default: the name of the slot.

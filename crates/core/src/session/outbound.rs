@@ -1,4 +1,4 @@
-//! The way out: which record is handed to the sink next, and what a failed delivery does to those behind it.
+//! The way out: which record is handed to the sink next, and what a failed delivery does to those after it.
 //!
 //! Order comes first. After a failed report nothing is handed over until the sink has given everything back; then what is
 //! not acknowledged goes again in the order of the log, one at a time until past the failure. A row is judged bad only when
@@ -190,7 +190,7 @@ impl Outbound {
         self.backoff.reset();
     }
 
-    /// Decides what a failure means for the records behind it.
+    /// Decides what a failure means for the records after it.
     fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
         let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
         match (failure.class, was_alone) {

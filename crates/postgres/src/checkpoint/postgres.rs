@@ -46,7 +46,7 @@ macro_rules! upsert {
     };
 }
 
-// Not behind what a predecessor wrote between our reading and our claim: the slot may be confirmed that far.
+// Not before what a predecessor wrote between our reading and our claim: the slot may be confirmed that far.
 const CLAIM: &str = upsert!(
     "CASE WHEN stored.system_identifier = excluded.system_identifier AND stored.slot = excluded.slot \
      THEN greatest(stored.position, excluded.position) ELSE excluded.position END"

@@ -111,7 +111,7 @@ impl Conversion<'_> {
         })
     }
 
-    /// The connection: the URL, the keys beside it, and libpq's variables behind both.
+    /// The connection: the URL, the keys beside it, and libpq's variables for what both leave out.
     fn connection(&mut self, source: &raw::Source, name: &str) -> Option<ConnectionSettings> {
         self.given_once(source);
         let password = self.password(source);

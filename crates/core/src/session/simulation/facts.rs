@@ -61,7 +61,7 @@ impl Facts {
             None => {
                 event.check_first(number, record);
                 let newest = self.newest[lane].replace(number);
-                assert!(newest < Some(number), "event {number} was first delivered behind {newest:?} on lane {lane}");
+                assert!(newest < Some(number), "event {number} was first delivered after {newest:?} on lane {lane}");
                 event.first = Some(record.clone());
             }
             Some(first) => {
@@ -99,7 +99,7 @@ impl Facts {
         self.events[event].may_repeat = true;
     }
 
-    /// All that was delivered of these transactions, and of what comes behind them, may come again.
+    /// All that was delivered of these transactions, and of what comes after them, may come again.
     pub(super) fn allow_repeats_from(&mut self, commit_lsn: Lsn, ordinal: u64) {
         for event in &mut self.events {
             let is_before = (event.identity.commit_lsn, event.identity.ordinal) < (commit_lsn, ordinal);

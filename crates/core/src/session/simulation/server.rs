@@ -49,7 +49,7 @@ pub(super) struct Server {
     confirmed_on_disk: u64,
     /// Up to here the events of whole transactions were seen delivered.
     checked: usize,
-    /// The first transaction behind a failover takes the place of this one.
+    /// The first transaction after a failover takes the place of this one.
     replaces: Option<u64>,
 }
 

@@ -97,7 +97,7 @@ impl Watch {
             self.returned.remove(&first);
         } else {
             assert_eq!(ticket, self.next_new, "a record left out of turn, or again though it had not come back");
-            assert!(self.newest_event < Some(event), "event {event} left behind {:?}", self.newest_event);
+            assert!(self.newest_event < Some(event), "event {event} left after {:?}", self.newest_event);
             self.newest_event = Some(event);
             self.next_new = Ticket(ticket.0 + 1);
         }

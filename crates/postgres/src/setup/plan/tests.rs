@@ -194,7 +194,7 @@ fn what_a_publication_has_too_much_is_shown_and_never_taken_away() {
 }
 
 #[test]
-fn a_missing_slot_is_not_made_anew_behind_a_checkpoint() {
+fn a_missing_slot_is_not_made_anew_while_there_is_a_checkpoint() {
     let facts = Facts { slot: None, ..everything() };
     let plan = plan(&settings(), &facts, Some(&checkpoint()));
     assert!(plan.steps.is_empty());
@@ -248,18 +248,18 @@ fn what_the_role_lacks_is_said_beforehand_and_only_where_it_is_needed() {
             .for_each(|table| table.is_owned = false);
         Facts { role: role.clone(), ..facts }
     };
-    let obstacles = plan(&settings(), &strangers(nothing_but_tables()), None).obstacles;
+    let lacks = plan(&settings(), &strangers(nothing_but_tables()), None).lacks;
     let parts = [
         "GRANT CREATE ON DATABASE",
         "does not own public.\"Order.Outbox\"",
         "does not own public.outbox",
         "REPLICATION",
     ];
-    assert_eq!(obstacles.len(), parts.len(), "{obstacles:?}");
-    for (obstacle, part) in obstacles.iter().zip(parts) {
-        assert!(obstacle.contains(part), "{obstacle}");
+    assert_eq!(lacks.len(), parts.len(), "{lacks:?}");
+    for (sentence, part) in lacks.iter().zip(parts) {
+        assert!(sentence.contains(part), "{sentence}");
     }
-    assert_eq!(plan(&settings(), &strangers(everything()), None).obstacles, [""; 0]);
+    assert_eq!(plan(&settings(), &strangers(everything()), None).lacks, [""; 0]);
 }
 
 #[test]
