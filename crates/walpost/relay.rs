@@ -82,7 +82,7 @@ pub fn setup(settings: &Settings, with_outbox: bool) -> SetupSettings {
         outboxes: settings.outboxes().iter().map(|outbox| outbox.table.clone()).collect(),
         with_outbox,
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
-        with_dead_letter_table: settings.dead_letter().policy().needs_store(),
+        with_dead_letter_table: settings.dead_letter().is_used(),
         failover: false,
     }
 }
@@ -99,6 +99,6 @@ pub fn subject(settings: &Settings) -> Subject {
         publications: settings.source().publications().to_vec(),
         outboxes: settings.outboxes().iter().map(outbox).collect(),
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
-        with_dead_letter_table: settings.dead_letter().policy().needs_store(),
+        with_dead_letter_table: settings.dead_letter().is_used(),
     }
 }

@@ -289,6 +289,12 @@ impl DeadLetter {
     pub fn keep_ended(&self) -> Duration {
         self.keep_ended
     }
+
+    /// Whether any row may be set aside, so that there has to be a place for it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.policy.needs_store()
+    }
 }
 
 /// How much may be on its way to the sink.

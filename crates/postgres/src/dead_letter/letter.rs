@@ -249,6 +249,16 @@ pub(super) fn queue(parking: &ParkingKey) -> Vec<u8> {
     bytes
 }
 
+/// Which row a letter is of.
+pub(super) fn identity(row: &SqlRow) -> Result<Identity, Error> {
+    let columns = Columns { row, id: field(row, "id")? };
+    Ok(Identity {
+        timeline: Timeline(columns.number("timeline")?),
+        commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
+        ordinal: columns.number("ordinal")?,
+    })
+}
+
 /// Reads the [`COLUMNS`].
 ///
 /// # Errors
@@ -269,16 +279,6 @@ pub(super) fn read(row: &SqlRow) -> Result<(LetterId, DeadLetter), Error> {
         row: told,
     };
     Ok((LetterId(id), letter))
-}
-
-/// Which row a letter is of.
-pub(super) fn identity(row: &SqlRow) -> Result<Identity, Error> {
-    let columns = Columns { row, id: field(row, "id")? };
-    Ok(Identity {
-        timeline: Timeline(columns.number("timeline")?),
-        commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
-        ordinal: columns.number("ordinal")?,
-    })
 }
 
 /// Whose order a letter keeps.

@@ -3,7 +3,7 @@
 //! The session has a statement timeout, commits synchronously whatever the role's default is, and is opened again by the next
 //! call when it was lost, did not answer, or its call was given up in the middle.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
@@ -57,7 +57,7 @@ GROUP BY outbox_schema, outbox_table, route, key ORDER BY min(id)";
 
 const TOTALS: &str = "
 SELECT count(*) AS letters, count(*) FILTER (WHERE cause <> 'parked') AS roots,
-       coalesce(sum(octet_length(insert_message)) FILTER (WHERE cause = 'parked'), 0)::bigint AS parked_bytes
+       coalesce(sum(octet_length(insert_message)::bigint) FILTER (WHERE cause = 'parked'), 0)::bigint AS parked_bytes
 FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')";
 
 /// From the head of one queue the index leads to the head of the next, so that a long queue costs no more than a short one. Where nothing is
@@ -134,7 +134,7 @@ impl LetterStore {
         Self { connection, relay: relay.into(), keep_ended, session: None, repertoire: None, purged: None }
     }
 
-    /// Runs statements, all or none, and answers the rows of all. Once more on a session that turns out to be dead: each of them may run twice.
+    /// Runs statements, all or none, and answers their rows. Once more on a session that turns out to be dead: each of them may run twice.
     async fn perform(&mut self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Error> {
         let was_open = self.session.is_some();
         match self.attempt(statements).await {
@@ -239,13 +239,13 @@ impl DeadLetters for LetterStore {
             parameters.extend(batch.parameters());
             statements.push((SET_ASIDE, parameters));
         }
-        let mut new = HashSet::new();
+        let mut new = BTreeSet::new();
         for row in self.perform(&statements).await? {
             if field(&row, "is_new")? {
                 new.insert(letter::identity(&row)?);
             }
         }
-        // The second of two equal ones is none.
+        // The same row twice is one letter.
         Ok(letters.iter().map(|letter| new.remove(&letter.identity)).collect())
     }
 
