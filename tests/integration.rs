@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod config;
 mod crash;
+mod dead_letters;
 mod delivery;
 mod describing;
 mod faults;

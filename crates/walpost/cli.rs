@@ -2,6 +2,8 @@
 //!
 //! Nothing is configured here that could be configured in the file, so that what a relay does can be read in one place.
 
+mod dlq;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   walpost config check -c walpost.toml     say everything that is wrong with a configuration
   walpost init -c walpost.toml --dry-run   print the SQL that prepares the database
-  walpost init -c walpost.toml             run it: publication, checkpoint table, slot, first checkpoint
+  walpost init -c walpost.toml             run it: publication, tables, slot, first checkpoint
   walpost run -c walpost.toml              publish until SIGTERM";
 
 /// Publishes a PostgreSQL transactional outbox to Kafka, from the write-ahead log.
@@ -47,9 +49,9 @@ enum Command {
         after_long_help = Exit::table()
     )]
     Run(Run),
-    /// Prepare the database: publication, checkpoint table, slot, first checkpoint
+    /// Prepare the database: publication, tables of our own, slot, first checkpoint
     #[command(
-        long_about = "Creates what is missing in the database (publication, checkpoint table, slot, first checkpoint), in this order, and prints the SQL. \
+        long_about = "Creates what is missing in the database (publication, tables for checkpoint and dead letters, slot, first checkpoint), in this order, and prints the SQL. \
                       What is there already stays as it is, so it can be repeated, also after an outbox was added."
     )]
     Init(Init),
@@ -58,6 +60,9 @@ enum Command {
     /// Look after the checkpoint
     #[command(subcommand)]
     Checkpoint(Checkpoint),
+    /// Look after the rows that were set aside
+    #[command(subcommand)]
+    Dlq(dlq::Dlq),
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
@@ -210,6 +215,10 @@ fn perform(command: Command) -> Exit {
                 Checkpoint::Copy(Copy { config, to }) => (config, commands::Checkpoint::Copy(to.0)),
             };
             with_settings(&config, |settings| commands::checkpoint(settings, action))
+        }
+        Command::Dlq(asked) => {
+            let (config, action) = asked.into_action();
+            with_settings(&config, |settings| commands::dlq(settings, action))
         }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),

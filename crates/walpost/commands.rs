@@ -18,12 +18,14 @@ macro_rules! complain {
 
 mod check;
 mod checkpoint;
+mod dlq;
 mod import;
 mod init;
 mod run;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
+pub use dlq::{Dlq, Form, Marking, dlq};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use run::run;

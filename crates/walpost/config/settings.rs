@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walpost_core::outbox::{Outbox, Outboxes};
+use walpost_core::poison::{OnBadRow, OnClosedRoute, Policy};
 use walpost_core::{feedback, session};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
@@ -26,6 +27,7 @@ pub struct Settings {
     outboxes: Routed,
     checkpoint: Checkpoint,
     sink: Sink,
+    dead_letter: DeadLetter,
     limits: Limits,
     retry: Retry,
     stop_timeout: Duration,
@@ -61,6 +63,12 @@ impl Settings {
     #[must_use]
     pub fn sink(&self) -> &Sink {
         &self.sink
+    }
+
+    /// What becomes of rows that cannot be delivered.
+    #[must_use]
+    pub fn dead_letter(&self) -> &DeadLetter {
+        &self.dead_letter
     }
 
     /// How much may be on its way.
@@ -260,6 +268,33 @@ pub enum Sink {
     Stdout,
     /// Nothing.
     Null,
+}
+
+/// What becomes of rows that cannot be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    policy: Policy,
+    keep_ended: Duration,
+}
+
+impl DeadLetter {
+    /// What the session is told.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How long a letter is kept that was sent or dropped; at least a day.
+    #[must_use]
+    pub fn keep_ended(&self) -> Duration {
+        self.keep_ended
+    }
+
+    /// Whether any row may be set aside, so that there has to be a place for it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.policy.on_bad_row != OnBadRow::Stop || self.policy.on_closed_route != OnClosedRoute::Hold
+    }
 }
 
 /// How much may be on its way to the sink.
