@@ -56,8 +56,8 @@ impl Desk {
     }
 
     #[track_caller]
-    fn set_aside(&mut self, letters: &[DeadLetter]) {
-        self.runtime.block_on(self.store.set_aside(letters)).unwrap();
+    fn set_aside(&mut self, letters: &[DeadLetter]) -> Vec<bool> {
+        self.runtime.block_on(self.store.set_aside(letters)).unwrap()
     }
 
     #[track_caller]

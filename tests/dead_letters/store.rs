@@ -117,16 +117,16 @@ fn a_database_in_any_encoding_keeps_every_letter() {
 fn the_same_row_again_is_the_same_letter_and_one_that_ended_stays_so() {
     let mut desk = Desk::new("again");
     let (first, second) = (letter(0, "a", bad("first")), letter(1, "a", Cause::Parked));
-    desk.set_aside(&[first.clone(), second.clone()]);
+    assert_eq!(desk.set_aside(&[first.clone(), second.clone()]), [true, true]);
     // After a crash the row comes again, and by then its own letter parks its key. Twice in one call, too.
     let again = DeadLetter { cause: Cause::Parked, ..first };
-    desk.set_aside(&[again.clone(), second.clone(), again.clone()]);
+    assert_eq!(desk.set_aside(&[again.clone(), second.clone(), again.clone()]), [false; 3]);
     let seen = "SELECT string_agg(concat_ws(' ', id, cause, reason, attempts, last_at > first_at), ', ' ORDER BY id) FROM walpost.dead_letter";
     assert_eq!(desk.value(seen), "1 row first 3 t, 2 parked 2 t");
     desk.database.psql("UPDATE walpost.dead_letter SET state = 'replay'").unwrap();
     desk.conclude(1, Conclusion::Sent);
     desk.conclude(2, Conclusion::Dropped);
-    desk.set_aside(&[again, second]);
+    assert_eq!(desk.set_aside(&[again, second]), [false, false], "what ended is not new");
     let seen = "SELECT string_agg(concat_ws(' ', id, state, attempts), ', ' ORDER BY id) FROM walpost.dead_letter";
     assert_eq!(desk.value(seen), "1 sent 4, 2 dropped 2");
     desk.database.psql("UPDATE walpost.dead_letter SET system_identifier = 18446744073709551615 WHERE id = 1").unwrap();
@@ -147,10 +147,7 @@ fn the_inventory_tells_parked_keys_causes_and_bytes_of_what_has_not_ended() {
     let mut desk = Desk::new("inventory");
     assert_eq!(desk.runtime.block_on(desk.store.inventory()).unwrap(), Inventory::default());
     two_queues(&mut desk);
-    let size = |ordinal, key| {
-        let row = letter(ordinal, key, Cause::Parked).row;
-        u64::try_from(row.relation.len() + row.insert.len()).unwrap()
-    };
+    let size = |ordinal, key| letter(ordinal, key, Cause::Parked).parked_bytes();
     let key = |key| letter(0, key, Cause::Parked).parking_key.unwrap();
     let inventory = desk.runtime.block_on(desk.store.inventory()).unwrap();
     assert_eq!(inventory.parked, [(key("a"), 3), (key("b"), 2)]);
@@ -159,7 +156,7 @@ fn the_inventory_tells_parked_keys_causes_and_bytes_of_what_has_not_ended() {
     desk.conclude(4, Conclusion::Dropped);
     desk.conclude(5, Conclusion::Dropped);
     let inventory = desk.runtime.block_on(desk.store.inventory()).unwrap();
-    assert_eq!((inventory.parked, inventory.roots), (vec![(key("a"), 3)], 2));
+    assert_eq!((inventory.letters, inventory.parked, inventory.roots), (4, vec![(key("a"), 3)], 2));
 }
 
 #[test]

@@ -212,7 +212,7 @@ pub enum Conclusion {
     Sent,
     /// It was given up.
     Dropped,
-    /// It failed again, for this reason, and lies there unmarked.
+    /// It failed again, for this reason, and lies there unmarked; for a reason of its own from now on, if it waited for another one.
     Returned(String),
 }
 

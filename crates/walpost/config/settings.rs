@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walpost_core::outbox::{Outbox, Outboxes};
-use walpost_core::poison::{OnBadRow, OnClosedRoute, Policy};
+use walpost_core::poison::Policy;
 use walpost_core::{feedback, session};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
@@ -117,6 +117,7 @@ impl Settings {
             silence_timeout,
             drain_timeout: self.stop_timeout,
             stop_at: None,
+            poison: self.dead_letter.policy.clone(),
         }
     }
 }
@@ -293,7 +294,7 @@ impl DeadLetter {
     /// Whether any row may be set aside, so that there has to be a place for it.
     #[must_use]
     pub fn is_used(&self) -> bool {
-        self.policy.on_bad_row != OnBadRow::Stop || self.policy.on_closed_route != OnClosedRoute::Hold
+        self.policy.needs_store()
     }
 }
 

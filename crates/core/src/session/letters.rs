@@ -220,7 +220,10 @@ impl Letters {
         self.store_answered();
         let Some(share) = self.replays.remove(&letter) else { return };
         match conclusion {
-            Conclusion::Returned(_) => return self.counts.returned += 1,
+            Conclusion::Returned(_) => {
+                self.lying.has_returned(&share);
+                return self.counts.returned += 1;
+            }
             Conclusion::Sent => self.counts.replayed += 1,
             Conclusion::Dropped => self.counts.given_up += 1,
         }
@@ -410,6 +413,12 @@ impl Lying {
             parking.letters += 1;
             parking.since = parking.since.min(ticket);
         }
+    }
+
+    /// A letter that waited for another one has failed by itself: it lies there for a reason of its own from now on.
+    fn has_returned(&mut self, share: &Share) {
+        self.roots += u64::from(!share.is_root);
+        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
     }
 
     /// A letter has ended. Whether only an inventory can tell what that leaves.

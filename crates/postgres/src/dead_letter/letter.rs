@@ -249,6 +249,16 @@ pub(super) fn queue(parking: &ParkingKey) -> Vec<u8> {
     bytes
 }
 
+/// Which row a letter is of.
+pub(super) fn identity(row: &SqlRow) -> Result<Identity, Error> {
+    let columns = Columns { row, id: field(row, "id")? };
+    Ok(Identity {
+        timeline: Timeline(columns.number("timeline")?),
+        commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
+        ordinal: columns.number("ordinal")?,
+    })
+}
+
 /// Reads the [`COLUMNS`].
 ///
 /// # Errors
@@ -256,11 +266,7 @@ pub(super) fn queue(parking: &ParkingKey) -> Vec<u8> {
 pub(super) fn read(row: &SqlRow) -> Result<(LetterId, DeadLetter), Error> {
     let id: i64 = field(row, "id")?;
     let columns = Columns { row, id };
-    let identity = Identity {
-        timeline: Timeline(columns.number("timeline")?),
-        commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
-        ordinal: columns.number("ordinal")?,
-    };
+    let identity = identity(row)?;
     let told = Row { relation: columns.bytes("relation_message")?, insert: columns.bytes("insert_message")? };
     let letter = DeadLetter {
         identity,

@@ -3,6 +3,7 @@
 //! The session has a statement timeout, commits synchronously whatever the role's default is, and is opened again by the next
 //! call when it was lost, did not answer, or its call was given up in the middle.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
@@ -46,7 +47,8 @@ FROM unnest($2::bigint[], $3::pg_lsn[], $4::bigint[], $5::timestamptz[], $6::tex
     queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column, relation_message, insert_message, place)
 ORDER BY place
 ON CONFLICT (relay, system_identifier, timeline, commit_lsn, ordinal) DO UPDATE
-SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')";
+SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')
+RETURNING id, timeline, commit_lsn, ordinal, attempts = 1 AS is_new";
 
 const PARKED_KEYS: &str = "
 SELECT min(id) AS id, outbox_schema, outbox_table, route, key, count(*) AS letters FROM walpost.dead_letter
@@ -54,9 +56,8 @@ WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop') AND queue IS NOT NUL
 GROUP BY outbox_schema, outbox_table, route, key ORDER BY min(id)";
 
 const TOTALS: &str = "
-SELECT count(*) FILTER (WHERE cause <> 'parked') AS roots,
-       coalesce(sum(octet_length(relation_message)::bigint + octet_length(insert_message) + coalesce(octet_length(payload), 0))
-                FILTER (WHERE cause = 'parked'), 0)::bigint AS parked_bytes
+SELECT count(*) AS letters, count(*) FILTER (WHERE cause <> 'parked') AS roots,
+       coalesce(sum(octet_length(insert_message)::bigint) FILTER (WHERE cause = 'parked'), 0)::bigint AS parked_bytes
 FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')";
 
 /// From the head of one queue the index leads to the head of the next, so that a long queue costs no more than a short one. Where nothing is
@@ -133,7 +134,7 @@ impl LetterStore {
         Self { connection, relay: relay.into(), keep_ended, session: None, repertoire: None, purged: None }
     }
 
-    /// Runs statements, all or none, and answers the rows of the last. Once more on a session that turns out to be dead: each of them may run twice.
+    /// Runs statements, all or none, and answers their rows. Once more on a session that turns out to be dead: each of them may run twice.
     async fn perform(&mut self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Error> {
         let was_open = self.session.is_some();
         match self.attempt(statements).await {
@@ -199,7 +200,7 @@ async fn transact(session: &Session, statements: &[Statement<'_>]) -> Result<Vec
     let mut rows = Vec::new();
     session.execute_batch("BEGIN").await?;
     for (statement, parameters) in statements {
-        rows = session.query(statement, parameters).await?;
+        rows.extend(session.query(statement, parameters).await?);
     }
     session.execute_batch("COMMIT").await?;
     Ok(rows)
@@ -217,15 +218,16 @@ impl DeadLetters for LetterStore {
             }
         }
         if let Some(row) = self.perform(&[(TOTALS, vec![&relay])]).await?.first() {
+            inventory.letters = count(row, "letters")?;
             inventory.roots = count(row, "roots")?;
             inventory.parked_bytes = count(row, "parked_bytes")?;
         }
         Ok(inventory)
     }
 
-    async fn set_aside(&mut self, letters: &[DeadLetter]) -> Result<(), Error> {
+    async fn set_aside(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>, Error> {
         if letters.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let relay = self.relay.clone();
         let batches = Batch::cut(letters, self.repertoire().await?)?;
@@ -235,7 +237,14 @@ impl DeadLetters for LetterStore {
             parameters.extend(batch.parameters());
             statements.push((SET_ASIDE, parameters));
         }
-        self.perform(&statements).await.map(drop)
+        let mut new = BTreeSet::new();
+        for row in self.perform(&statements).await? {
+            if field(&row, "is_new")? {
+                new.insert(letter::identity(&row)?);
+            }
+        }
+        // The same row twice is one letter.
+        Ok(letters.iter().map(|letter| new.remove(&letter.identity)).collect())
     }
 
     async fn marked(&mut self, limit: usize, is_overtaking: bool) -> Result<Vec<Marked>, Error> {
