@@ -442,7 +442,7 @@ impl<S: Source> Driver<'_, S> {
                 rows.into_iter().for_each(|(ticket, is_new)| self.session.set_aside(ticket, is_new));
             }
             Ok(LetterAnswer::Concluded(letters)) => {
-                letters.into_iter().for_each(|letter| self.session.concluded(letter))
+                letters.into_iter().for_each(|letter| self.session.concluded(letter));
             }
             Ok(LetterAnswer::Inventory(inventory)) => self.session.inventoried(inventory),
             Ok(LetterAnswer::Marked(marked)) => self.session.replay(marked),

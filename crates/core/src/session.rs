@@ -226,11 +226,12 @@ enum Phase {
 impl Session {
     /// A session on a connection that has just started to stream.
     #[must_use]
-    pub fn new(settings: Settings, outboxes: Outboxes, start: Start, now: Moment) -> Self {
+    pub fn new(settings: Settings, outboxes: Outboxes, mut start: Start, now: Moment) -> Self {
+        let inventory = std::mem::take(&mut start.inventory);
         let ledger = Ledger::new(start.first_ticket, start.position, start.commit_time);
         let backoff =
             |part| Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed.wrapping_add(part));
-        let letters = Letters::new(settings.poison.clone(), start.inventory.clone(), backoff(2));
+        let letters = Letters::new(settings.poison.clone(), inventory, backoff(2));
         let mut session = Self {
             inbound: Inbound::new(outboxes, settings.poison.on_bad_row, &start),
             outbound: Outbound::new(ledger, letters, backoff(0)),

@@ -29,7 +29,7 @@ use world::{World, note};
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
 /// How much of a failed run is shown.
-const SHOWN: usize = 400;
+const SHOWN: usize = 40;
 
 impl World {
     fn run(&mut self) {

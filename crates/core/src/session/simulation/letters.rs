@@ -24,7 +24,7 @@ pub(super) struct LetterStore {
 /// What a session asks of the store.
 #[derive(Debug)]
 pub(super) enum StoreOrder {
-    SetAside(Ticket, DeadLetter),
+    SetAside(Ticket, Box<DeadLetter>),
     Conclude(LetterId, Conclusion),
     Inventory,
 }
@@ -53,7 +53,7 @@ impl LetterStore {
     /// The first of the orders is done and answered.
     pub(super) fn perform(&mut self, facts: &mut Facts) -> Option<StoreAnswer> {
         Some(match self.orders.pop_front()? {
-            StoreOrder::SetAside(ticket, letter) => StoreAnswer::SetAside(ticket, self.set_aside(letter, facts)),
+            StoreOrder::SetAside(ticket, letter) => StoreAnswer::SetAside(ticket, self.set_aside(*letter, facts)),
             StoreOrder::Conclude(id, conclusion) => {
                 self.conclude(id, &conclusion, facts);
                 StoreAnswer::Concluded(id)

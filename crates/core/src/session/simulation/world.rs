@@ -156,7 +156,7 @@ impl World {
                 }
                 Some(Action::SetAside(ticket, letter)) => {
                     note!(self, "set aside {ticket:?}, event {}: {:?}", letters::event_of(&letter), letter.cause);
-                    self.letters.orders.push_back(StoreOrder::SetAside(ticket, *letter));
+                    self.letters.orders.push_back(StoreOrder::SetAside(ticket, letter));
                 }
                 Some(Action::Conclude(letter, conclusion)) => {
                     note!(self, "conclude {letter:?}: {conclusion:?}");
@@ -436,7 +436,7 @@ impl World {
         if may_repeat {
             self.facts.allow_repeats_from(self.store.position, 0);
         }
-        self.begin(Start {
+        self.begin(&Start {
             position: self.store.position,
             checkpointed: self.store.position,
             timeline: Timeline(1),
@@ -466,7 +466,7 @@ impl World {
             self.facts.allow_repeats_from(commit_lsn, ordinal);
             self.tally.given_up += 1;
         }
-        self.begin(Start {
+        self.begin(&Start {
             position: end.position,
             checkpointed: self.session.checkpointed_position(),
             timeline: Timeline(1),
@@ -479,7 +479,7 @@ impl World {
         });
     }
 
-    fn begin(&mut self, start: Start) {
+    fn begin(&mut self, start: &Start) {
         // Nobody waits for what was asked of the store any more.
         self.letters.fail(&mut self.facts, &mut self.random);
         self.session.outbound.ledger.aside().for_each(|identity| self.facts.delay(identity));
@@ -510,7 +510,7 @@ impl World {
             }
         }
         let (timeline, inventory) = (Timeline(self.server.timeline), self.letters.inventory());
-        let start = Start { timeline, inventory, seed: self.random.next(), ..start };
+        let start = Start { timeline, inventory, seed: self.random.next(), ..start.clone() };
         note!(self, "connected: {start:?}");
         self.session = Session::new(self.settings.clone(), configured(self.is_mended), start.clone(), self.now);
         self.watch = Watch::new(&start, &self.session, self.now);
