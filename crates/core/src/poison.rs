@@ -5,7 +5,12 @@
 //! are sent again. Here is what is said about that; the session decides, and a store keeps the letters
 //! ([`DeadLetters`](crate::port::DeadLetters)).
 
+mod logged;
+
 use bytes::Bytes;
+
+pub(crate) use logged::KeyTexts;
+pub use logged::{Letterhead, LoggedRow};
 
 use crate::outbox::TableName;
 use crate::position::Identity;
@@ -167,6 +172,15 @@ pub struct Row {
     pub insert: Bytes,
 }
 
+impl Row {
+    /// The OID of its relation, which either message names first.
+    #[must_use]
+    pub(crate) fn relation_id(&self) -> u32 {
+        let bytes = self.relation.get(1..).and_then(|rest| rest.first_chunk());
+        bytes.copied().map_or(0, u32::from_be_bytes)
+    }
+}
+
 /// The number of a letter in its store, in the order in which letters were set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LetterId(pub i64);
@@ -198,7 +212,7 @@ pub enum Conclusion {
     Sent,
     /// It was given up.
     Dropped,
-    /// It failed again, for this reason, and lies there unmarked.
+    /// It failed again, for this reason, and lies there unmarked; for a reason of its own from now on, if it waited for another one.
     Returned(String),
 }
 

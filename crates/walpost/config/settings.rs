@@ -125,6 +125,7 @@ impl Settings {
             silence_timeout,
             drain_timeout: self.stop_timeout,
             stop_at: None,
+            poison: self.dead_letter.policy.clone(),
         }
     }
 }
