@@ -32,7 +32,9 @@ pub(super) async fn run(client: TcpStream, mut rules: watch::Receiver<Rules>, sh
     match first.behaviour {
         Behaviour::Refuse => reset(&client),
         Behaviour::HalfOpen => swallow(client, rules, first.cuts).await,
-        Behaviour::Pass | Behaviour::Stall | Behaviour::Slow { .. } => carry(client, rules, first, &shared).await,
+        Behaviour::Pass | Behaviour::Stall | Behaviour::Mute | Behaviour::Slow { .. } => {
+            carry(client, rules, first, &shared).await
+        }
     }
     shared.open.fetch_sub(1, Ordering::Relaxed);
 }
@@ -116,15 +118,17 @@ async fn pump(
     let mut buffer = vec![0; BUFFER];
     loop {
         let behaviour = rules.borrow_and_update().behaviour;
+        let is_held =
+            behaviour == Behaviour::Stall || (behaviour == Behaviour::Mute && direction == Direction::ToClient);
         let share = match behaviour {
-            Behaviour::Stall => {
+            _ if is_held => {
                 if rules.changed().await.is_err() {
                     return Over::Closed;
                 }
                 continue;
             }
             Behaviour::Slow { bytes_per_second } => (bytes_per_second / SHARES).max(1) as usize,
-            Behaviour::Pass | Behaviour::Refuse | Behaviour::HalfOpen => BUFFER,
+            _ => BUFFER,
         };
         let wanted = share.min(BUFFER);
         let read = tokio::select! {

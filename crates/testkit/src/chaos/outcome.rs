@@ -1,0 +1,145 @@
+//! What a run showed.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Step;
+use crate::checker::{Cases, Repeats, Verdict, Window};
+use crate::workload::Report;
+
+/// One fault, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Act {
+    /// Which fault, and when.
+    pub step: Step,
+    /// Whether it did what it is for while events were on their way.
+    pub is_hit: bool,
+    /// By which facts.
+    pub facts: String,
+    /// Rows that were committed and not delivered while it lasted.
+    pub owed: i64,
+    /// From the heal to the first delivery of a row that had not been delivered before; none where none came.
+    pub first_delivery: Option<Duration>,
+    /// From the heal to the first delivery of a row that was committed after it.
+    pub caught_up: Option<Duration>,
+}
+
+impl Act {
+    /// Whether it hit and was recovered from.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.is_hit && self.caught_up.is_some()
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time =
+            |time: Option<Duration>| time.map_or("never".to_owned(), |time| format!("{:.1} s", time.as_secs_f32()));
+        let word = if self.is_hit { "hit" } else { "MISSED" };
+        let Step { number, fault, .. } = self.step;
+        let (first, caught_up) = (time(self.first_delivery), time(self.caught_up));
+        write!(
+            f,
+            "{number:>4}  {fault:<24} {word}, {} rows owed; new rows after {first}, caught up after {caught_up}; {}",
+            self.owed, self.facts
+        )
+    }
+}
+
+/// What a run showed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The seed of schedule and writers.
+    pub seed: u64,
+    /// Whether records may come again at all.
+    pub repeats_allowed: Repeats,
+    /// All faults in their order.
+    pub acts: Vec<Act>,
+    /// What the writers did.
+    pub writers: Report,
+    /// What was lost, out of order, altered, or published and never committed.
+    pub verdict: Verdict,
+    /// The records that came again.
+    pub repeats: usize,
+    /// Those of them that no crash excuses.
+    pub unexcused: Cases,
+    /// The crashes, with what came again after each.
+    pub windows: Vec<Window>,
+    /// What else went wrong: a process that ended by itself, a stop that did not end well.
+    pub violations: Vec<String>,
+    /// How often the relay was started.
+    pub starts: u32,
+    /// The most memory that any of its processes held, in bytes.
+    pub peak_memory: u64,
+}
+
+impl Outcome {
+    /// Whether all is as promised, and every fault hit.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdict.is_clean(Repeats::Allowed)
+            && self.unexcused.is_empty()
+            && (self.repeats_allowed == Repeats::Allowed || self.repeats == 0)
+            && self.windows.iter().all(|window| window.excess() == 0)
+            && self.acts.iter().all(Act::is_good)
+            && !self.acts.is_empty()
+            && self.violations.is_empty()
+    }
+
+    /// Each fault once, with how often it came and the longest time to catch up.
+    fn by_fault(&self) -> Vec<(&'static str, usize, usize, Duration)> {
+        let mut faults: Vec<(&'static str, usize, usize, Duration)> = Vec::new();
+        for act in &self.acts {
+            let name = act.step.fault.name();
+            let index = faults.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
+                faults.push((name, 0, 0, Duration::ZERO));
+                faults.len() - 1
+            });
+            if let Some((_, count, hits, longest)) = faults.get_mut(index) {
+                *count += 1;
+                *hits += usize::from(act.is_hit);
+                *longest = (*longest).max(act.caught_up.unwrap_or(Duration::MAX));
+            }
+        }
+        faults
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hits = self.acts.iter().filter(|act| act.is_hit).count();
+        writeln!(f, "{}: seed {}", if self.is_good() { "GOOD" } else { "BAD" }, self.seed)?;
+        writeln!(f, "faults: {}, of which {hits} hit", self.acts.len())?;
+        for (name, count, hits, longest) in self.by_fault() {
+            writeln!(
+                f,
+                "  {name:<24} {count:>3}, {hits:>3} hit; caught up after at most {:.1} s",
+                longest.as_secs_f32()
+            )?;
+        }
+        let Report { transactions, in_doubt, failed, rolled_back_rows, .. } = self.writers;
+        writeln!(
+            f,
+            "writers: {transactions} transactions ended, {rolled_back_rows} rows rolled back; {failed} transactions torn, \
+             {in_doubt} torn in their commit"
+        )?;
+        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
+        let crashes = self.windows.len();
+        writeln!(f, "repeats: {} after {crashes} crashes, {} unexcused", self.repeats, self.unexcused.count())?;
+        for example in self.unexcused.examples() {
+            writeln!(f, "  {example}")?;
+        }
+        for window in self.windows.iter().filter(|window| window.excess() > 0) {
+            let Window { cause, count, most, .. } = window;
+            writeln!(f, "  {count} after {cause}, where {} may", most.unwrap_or(0))?;
+        }
+        for violation in &self.violations {
+            writeln!(f, "VIOLATION: {violation}")?;
+        }
+        for act in self.acts.iter().filter(|act| !act.is_good()) {
+            writeln!(f, "NOT GOOD: {act}")?;
+        }
+        write!(f, "{}", self.verdict)
+    }
+}
