@@ -131,6 +131,8 @@ struct Facts {
     delivered: usize,
     /// Transactions that a fault tore.
     torn: u64,
+    /// Transactions under way.
+    open: i64,
 }
 
 impl Facts {
@@ -158,7 +160,8 @@ impl Run {
     fn facts(&self) -> Facts {
         let report = self.writers.report();
         let delivered = self.reader.census().rows();
-        Facts { committed: report.committed_rows, delivered, torn: report.failed + report.in_doubt }
+        let (torn, open) = (report.failed + report.in_doubt, signed(report.open));
+        Facts { committed: report.committed_rows, delivered, torn, open }
     }
 
     /// Of so many committed rows those that were not read yet.
@@ -170,20 +173,21 @@ impl Run {
         self.stage.postgres.endpoint().psql("chaos", script).map(drop).map_err(Error::from)
     }
 
-    /// Waits until rows are committed and delivered, and some are on their way.
-    fn wait_for_flow(&self) -> Result<(), Error> {
+    /// Waits until rows are committed and delivered and some are on their way, and says how many: the moment for a fault.
+    fn aim(&self) -> Result<i64, Error> {
         let before = self.facts();
-        let flows = || {
+        let mut owed = 0;
+        wait_until("rows on their way", LIMIT, || {
             let now = self.facts();
-            now.delivered > before.delivered && now.owed() >= OWED
-        };
-        wait_until("rows on their way", LIMIT, flows).map(drop).map_err(Error::from)
+            owed = now.owed();
+            now.delivered > before.delivered && owed >= OWED
+        })?;
+        Ok(owed)
     }
 
     /// One step: the fault, its heal, and the recovery from it.
     fn play(&mut self, step: Step) -> Result<Act, Error> {
         let_pass(step.pause);
-        self.wait_for_flow()?;
         let blow = strike(self, &step)?;
         let (healed_ms, delivered) = (now_ms(), self.facts().delivered);
         let since = Instant::now();

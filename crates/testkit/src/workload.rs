@@ -164,6 +164,8 @@ pub struct Report {
     pub in_doubt: u64,
     /// Transactions that failed before.
     pub failed: u64,
+    /// Transactions that are under way.
+    pub open: u64,
 }
 
 /// Why a workload could not do its work.
@@ -289,6 +291,7 @@ struct State {
     transactions: AtomicU64,
     in_doubt: AtomicU64,
     failed: AtomicU64,
+    open: AtomicU64,
     trouble: std::sync::Mutex<Option<String>>,
 }
 
@@ -304,6 +307,7 @@ impl State {
             transactions: AtomicU64::new(0),
             in_doubt: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            open: AtomicU64::new(0),
             trouble: std::sync::Mutex::new(None),
         }
     }
@@ -330,6 +334,7 @@ impl State {
             transactions: read(&self.transactions),
             in_doubt: read(&self.in_doubt),
             failed: read(&self.failed),
+            open: read(&self.open),
         }
     }
 }

@@ -140,6 +140,18 @@ impl fmt::Display for Outcome {
         for act in self.acts.iter().filter(|act| !act.is_good()) {
             writeln!(f, "NOT GOOD: {act}")?;
         }
-        write!(f, "{}", self.verdict)
+        let Verdict { committed, received, .. } = self.verdict;
+        write!(f, "{committed} rows committed, {received} records received")?;
+        let kinds = [
+            ("lost", &self.verdict.lost),
+            ("out of order", &self.verdict.out_of_order),
+            ("published though not committed", &self.verdict.phantom),
+            ("altered", &self.verdict.altered),
+        ];
+        for (name, cases) in kinds {
+            write!(f, "\n  {name}: {}", cases.count())?;
+            cases.examples().iter().try_for_each(|example| write!(f, "\n    {example}"))?;
+        }
+        Ok(())
     }
 }

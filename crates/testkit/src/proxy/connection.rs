@@ -33,7 +33,7 @@ pub(super) async fn run(client: TcpStream, mut rules: watch::Receiver<Rules>, sh
         Behaviour::Refuse => reset(&client),
         Behaviour::HalfOpen => swallow(client, rules, first.cuts).await,
         Behaviour::Pass | Behaviour::Stall | Behaviour::Mute | Behaviour::Slow { .. } => {
-            carry(client, rules, first, &shared).await
+            carry(client, rules, first, &shared).await;
         }
     }
     shared.open.fetch_sub(1, Ordering::Relaxed);

@@ -92,7 +92,12 @@ pub(super) async fn write(state: Arc<State>, number: u32) {
         let Some(connected) = &writer else { return };
         let outcome = match doubt.take() {
             Some(doubt) => connected.resolve(&state, doubt).await,
-            None => connected.transact(&state, transaction, &mut random).await.map(|rows| count(&state, rows)),
+            None => {
+                state.open.fetch_add(1, Ordering::Relaxed);
+                let rows = connected.transact(&state, transaction, &mut random).await;
+                state.open.fetch_sub(1, Ordering::Relaxed);
+                rows.map(|rows| count(&state, rows))
+            }
         };
         if let Err(failure) = outcome {
             note(&state, &failure);

@@ -15,9 +15,9 @@ pub(super) fn deny_writing(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     run.supervisor.set_store_away(true);
     let is_full = step.fault == Fault::CheckpointFull;
     if is_full {
-        disk.fill()?
+        disk.fill()?;
     } else {
-        disk.make_read_only()?
+        disk.make_read_only()?;
     }
     let before = run.facts();
     let stands = fs::read(run.stage.checkpoint()).ok();
@@ -25,9 +25,9 @@ pub(super) fn deny_writing(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let after = run.facts();
     let stood = stands == fs::read(run.stage.checkpoint()).ok();
     if is_full {
-        disk.empty()?
+        disk.empty()?;
     } else {
-        disk.make_writable()?
+        disk.make_writable()?;
     }
     run.supervisor.set_store_away(false);
     let delivered = after.delivered - before.delivered;
@@ -39,7 +39,7 @@ pub(super) fn deny_writing(run: &mut Run, step: &Step) -> Result<Blow, Error> {
 pub(super) fn damage(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let path = run.stage.checkpoint();
     let foreign = if step.fault == Fault::CheckpointForeign { run.stage.foreign_checkpoint()? } else { Vec::new() };
-    let owed = run.facts().owed();
+    let owed = run.aim()?;
     run.supervisor.hold();
     let death = run.supervisor.kill(step.fault.name())?;
     let good = fs::read(&path).map_err(Error::io("read the checkpoint"))?;

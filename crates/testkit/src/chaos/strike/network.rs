@@ -31,7 +31,7 @@ pub(super) fn cut(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let within = if carries_rows { BYTES_TO_CLIENT } else { BYTES_TO_SERVER };
     let (bytes, cut) = (step.dice.checked_rem(within).unwrap_or(0) + 1, cut_of(step));
     let proxy = proxy(run, step);
-    let (owed, accepted) = (run.facts().owed(), proxy.accepted());
+    let (owed, accepted) = (run.aim()?, proxy.accepted());
     proxy.cut_after(direction, u64::from(bytes), cut);
     wait_until("the cut", LIMIT, || !proxy.is_cut_pending())?;
     let owed = owed.max(run.facts().owed());

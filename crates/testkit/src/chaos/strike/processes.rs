@@ -14,8 +14,8 @@ const ATTEMPTS: u32 = 8;
 pub(super) fn kill_relay(run: &mut Run) -> Result<Blow, Error> {
     let mut owed = 0;
     for attempt in 1..=ATTEMPTS {
-        run.wait_for_flow()?;
         run.supervisor.hold();
+        run.aim()?;
         let committed = run.facts().committed;
         let death = run.supervisor.kill("relay-kill")?;
         run.reader.read_to_end(LIMIT)?;
@@ -35,16 +35,16 @@ fn died(code: Option<i32>) -> String {
 }
 
 pub(super) fn freeze_relay(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let pid = run.supervisor.pid();
+    let (pid, owed) = (run.supervisor.pid(), run.aim()?);
     run.supervisor.signal(Signal::Stop)?;
     let still = stand_still(run, step.lasts);
     run.supervisor.signal(Signal::Continue)?;
     let facts = format!("relay {pid:?}: {} rows committed, {} delivered", still.committed, still.delivered);
-    Ok(Blow::new(still.delivered == 0 && pid.is_some(), still.owed, facts))
+    Ok(Blow::new(still.delivered == 0 && pid.is_some(), owed.max(still.owed), facts))
 }
 
 pub(super) fn stop_relay(run: &mut Run) -> Result<Blow, Error> {
-    let (before, owed) = (run.supervisor.pid(), run.facts().owed());
+    let (before, owed) = (run.supervisor.pid(), run.aim()?);
     let death = run.supervisor.stop("relay-stop")?;
     run.supervisor.wait_until_running()?;
     let after = run.supervisor.pid();
@@ -53,7 +53,7 @@ pub(super) fn stop_relay(run: &mut Run) -> Result<Blow, Error> {
 }
 
 pub(super) fn restart_broker(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let (before, owed) = (pid_of(run.stage.kafka.identity()), run.facts().owed());
+    let (before, owed) = (pid_of(run.stage.kafka.identity()), run.aim()?);
     match step.fault {
         Fault::BrokerKill => run.stage.kafka.kill9()?,
         _ => drop(run.stage.kafka.stop(LIMIT)?),
@@ -92,7 +92,8 @@ pub(super) fn kill_relay_of_frozen_broker(run: &mut Run, step: &Step) -> Result<
 }
 
 pub(super) fn end_walsender(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let (before, facts) = (run.stage.wait_for_walsender(None, LIMIT)?, run.facts());
+    let (before, owed) = (run.stage.wait_for_walsender(None, LIMIT)?, run.aim()?);
+    let torn = run.facts().torn;
     match step.fault {
         Fault::WalsenderKill => process(before)?.signal(Signal::Kill)?,
         Fault::WalsenderTerminate => run.sql(&format!("SELECT pg_terminate_backend({before})"))?,
@@ -102,8 +103,8 @@ pub(super) fn end_walsender(run: &mut Run, step: &Step) -> Result<Blow, Error> {
         )?,
     }
     let after = run.stage.wait_for_walsender(Some(before), LIMIT)?;
-    let torn = run.facts().torn - facts.torn;
-    Ok(Blow::new(true, facts.owed(), format!("walsender {before}, then {after}; {torn} transactions torn")))
+    let torn = run.facts().torn - torn;
+    Ok(Blow::new(true, owed, format!("walsender {before}, then {after}; {torn} transactions torn")))
 }
 
 fn process(pid: u32) -> Result<Identity, Error> {
@@ -113,11 +114,12 @@ fn process(pid: u32) -> Result<Identity, Error> {
 pub(super) fn freeze_walsender(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let pid = run.stage.wait_for_walsender(None, LIMIT)?;
     let walsender = process(pid)?;
+    let owed = run.aim()?;
     walsender.signal(Signal::Stop)?;
     let still = stand_still(run, step.lasts);
     walsender.signal(Signal::Continue)?;
     let facts = format!("walsender {pid}: {} rows committed, {} delivered", still.committed, still.delivered);
-    Ok(Blow::new(still.delivered == 0, still.owed, facts))
+    Ok(Blow::new(still.delivered == 0, owed.max(still.owed), facts))
 }
 
 pub(super) fn freeze_postmaster(run: &mut Run, step: &Step) -> Result<Blow, Error> {
@@ -137,16 +139,18 @@ pub(super) fn freeze_postmaster(run: &mut Run, step: &Step) -> Result<Blow, Erro
 }
 
 pub(super) fn freeze_postgres(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let walsender = run.stage.wait_for_walsender(None, LIMIT)?;
+    let (walsender, owed) = (run.stage.wait_for_walsender(None, LIMIT)?, run.aim()?);
     run.stage.postgres.sigstop()?;
     let still = stand_still(run, step.lasts);
+    let open = run.facts().open;
     run.stage.postgres.sigcont()?;
-    let facts = format!("walsender {walsender}: {} rows committed, {} delivered", still.committed, still.delivered);
-    Ok(Blow::new(still.delivered == 0, still.owed, facts))
+    let facts = format!("walsender {walsender}; {open} transactions under way, {} rows delivered", still.delivered);
+    Ok(Blow::new(still.delivered == 0 && open > 0, owed, facts))
 }
 
 pub(super) fn restart_postgres(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let (before, facts) = (pid_of(run.stage.postgres.identity()), run.facts());
+    let (before, owed) = (pid_of(run.stage.postgres.identity()), run.aim()?);
+    let torn = run.facts().torn;
     match step.fault {
         Fault::PostmasterKill => run.stage.postgres.kill9_postmaster()?,
         Fault::PostgresKill => run.stage.postgres.kill9()?,
@@ -155,15 +159,14 @@ pub(super) fn restart_postgres(run: &mut Run, step: &Step) -> Result<Blow, Error
         _ => drop(run.stage.postgres.stop(Stop::Fast, Duration::from_secs(20))?),
     }
     let_pass(step.lasts / 2);
-    let torn = run.facts().torn - facts.torn;
+    let torn = run.facts().torn - torn;
     run.stage.postgres.start_again()?;
     let after = pid_of(run.stage.postgres.identity());
-    let owed = facts.owed().max(i64::try_from(torn).unwrap_or(0));
     Ok(Blow::new(before != after, owed, format!("postmaster {before:?}, then {after:?}; {torn} transactions torn")))
 }
 
 pub(super) fn kill_relay_and_postgres(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let (before, facts) = (run.stage.postgres.identity(), run.facts());
+    let (before, owed) = (run.stage.postgres.identity(), run.aim()?);
     run.supervisor.hold();
     let death = run.supervisor.kill(step.fault.name())?;
     run.stage.postgres.kill9()?;
@@ -172,6 +175,6 @@ pub(super) fn kill_relay_and_postgres(run: &mut Run, step: &Step) -> Result<Blow
     let_pass(step.lasts / 2);
     run.stage.postgres.start_again()?;
     let (before, after) = (pid_of(before), pid_of(run.stage.postgres.identity()));
-    let facts_of_it = format!("relay died {}; postmaster {before:?}, then {after:?}", died(death.code));
-    Ok(Blow::new(death.code.is_none() && before != after, facts.owed(), facts_of_it))
+    let facts = format!("relay died {}; postmaster {before:?}, then {after:?}", died(death.code));
+    Ok(Blow::new(death.code.is_none() && before != after, owed, facts))
 }
