@@ -39,12 +39,12 @@ pub use outcome::{Act, Outcome};
 pub use schedule::{Schedule, Step};
 
 use crate::checker::{Repeats, Verdict, Window, excuse, for_each_row};
-use crate::servers::{Scratch, wait_until};
+use crate::servers::{Scratch, tail, wait_until};
 use crate::workload::{Outbox, Running};
 use clock::{let_pass, now_ms};
 use reader::Reader;
 use stage::{MOST_REPEATS, PARTITIONS, Stage};
-use strike::{LIMIT, strike};
+use strike::{Blow, LIMIT, strike};
 use supervisor::{Death, Supervisor};
 
 /// So many rows must be under way before a fault is let loose.
@@ -119,6 +119,8 @@ struct Run {
     supervisor: Supervisor,
     reader: Reader,
     violations: Vec<String>,
+    /// What the relay may repeat because it was frozen.
+    sleeps: Vec<Window>,
     stage: Stage,
 }
 
@@ -154,7 +156,7 @@ impl Run {
         let supervisor = Supervisor::start(Arc::clone(&stage.walpost), stage.probe()?);
         supervisor.wait_until_running()?;
         let writers = stage.workload(options.seed).start();
-        Ok(Self { writers, supervisor, reader, violations: Vec::new(), stage })
+        Ok(Self { writers, supervisor, reader, violations: Vec::new(), sleeps: Vec::new(), stage })
     }
 
     fn facts(&self) -> Facts {
@@ -188,6 +190,7 @@ impl Run {
     /// One step: the fault, its heal, and the recovery from it.
     fn play(&mut self, step: Step) -> Result<Act, Error> {
         let_pass(step.pause);
+        let struck_ms = now_ms();
         let blow = strike(self, &step)?;
         let (healed_ms, delivered) = (now_ms(), self.facts().delivered);
         let since = Instant::now();
@@ -205,12 +208,13 @@ impl Run {
             self.violations.push(format!("no checkpoint after {}:\n{}", step.fault, self.supervisor.log()));
         }
         let is_hit = blow.is_done && blow.owed > 0;
-        Ok(Act { step, is_hit, facts: blow.facts, owed: blow.owed, first_delivery: first.ok(), caught_up })
+        let Blow { facts, owed, .. } = blow;
+        Ok(Act { step, struck_ms, healed_ms, is_hit, facts, owed, first_delivery: first.ok(), caught_up })
     }
 
     fn finish(mut self, options: &Options, acts: Vec<Act>) -> Result<Outcome, Error> {
         self.stage.heal()?;
-        let Self { writers, supervisor, reader, mut violations, stage } = self;
+        let Self { writers, supervisor, reader, mut violations, sleeps, stage } = self;
         let writers = writers.stop();
         let total = count_rows(&stage)?;
         // What does not come is reported as lost.
@@ -219,15 +223,18 @@ impl Run {
         let deaths = supervisor.deaths().len();
         let last = supervisor.stop("the end of the run")?;
         if last.code != Some(0) {
-            violations.push(format!("the last stop ended with {:?}; the log:\n{}", last.code, last.log));
+            violations.push(format!("the last stop ended with {:?}; the log:\n{}", last.code, tail(&last.log)));
         }
         reader.read_to_end(LIMIT)?;
         let (starts, peak_memory) = (supervisor.starts(), supervisor.peak());
         let mut died = supervisor.deaths();
+        let logs = died.iter().map(|death| death.log.clone()).collect();
         died.truncate(deaths);
         violations.extend(supervisor.trouble());
         violations.extend(died.iter().filter_map(violation));
         let mut windows: Vec<Window> = died.iter().filter(|death| death.code != Some(0)).map(window).collect();
+        windows.extend(sleeps);
+        windows.sort_by_key(|window| window.crash_ms);
         let census = reader.finish();
         let (repeats, unexcused) = (census.repeats().len(), excuse(census.repeats(), &mut windows));
         let verdict = judge(&stage, census)?;
@@ -243,13 +250,14 @@ impl Run {
             violations,
             starts,
             peak_memory,
+            logs,
         })
     }
 }
 
 /// What is wrong with an end of the relay, if anything is.
 fn violation(death: &Death) -> Option<String> {
-    let Death { cause, code, log, .. } = death;
+    let (Death { cause, code, .. }, log) = (death, tail(&death.log));
     match (cause, code) {
         (Some(_), None | Some(0)) => None,
         (Some(cause), Some(code)) => Some(format!("{cause}: the relay ended with {code}; its log:\n{log}")),

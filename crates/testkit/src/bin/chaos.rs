@@ -54,6 +54,13 @@ fn play(arguments: &[String]) -> Result<bool, Error> {
     let options = Options { program: wanted.program, seed, store, repeats: wanted.repeats };
     let outcome = run(&options, Schedule::of_seed(seed, &faults), Duration::from_secs(60 * wanted.minutes), say)?;
     say(&outcome.to_string());
+    if !outcome.is_good() {
+        let path = std::env::temp_dir().join(format!("walpost-chaos-{seed}.log"));
+        match std::fs::write(&path, outcome.logs.join("\n\n")) {
+            Ok(()) => say(&format!("The relay's log is in {}", path.display())),
+            Err(error) => say(&format!("The relay's log cannot be kept in {}: {error}", path.display())),
+        }
+    }
     Ok(outcome.is_good())
 }
 

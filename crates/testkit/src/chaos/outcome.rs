@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Step;
-use crate::checker::{Cases, Repeats, Verdict, Window};
+use crate::checker::{Repeat, Repeats, Verdict, Window};
 use crate::workload::Report;
 
 /// One fault, and what came of it.
@@ -12,6 +12,10 @@ use crate::workload::Report;
 pub struct Act {
     /// Which fault, and when.
     pub step: Step,
+    /// When it began, in milliseconds since 1970.
+    pub struck_ms: i64,
+    /// When it was undone.
+    pub healed_ms: i64,
     /// Whether it did what it is for while events were on their way.
     pub is_hit: bool,
     /// By which facts.
@@ -63,7 +67,7 @@ pub struct Outcome {
     /// The records that came again.
     pub repeats: usize,
     /// Those of them that no crash excuses.
-    pub unexcused: Cases,
+    pub unexcused: Vec<Repeat>,
     /// The crashes, with what came again after each.
     pub windows: Vec<Window>,
     /// What else went wrong: a process that ended by itself, a stop that did not end well.
@@ -72,6 +76,8 @@ pub struct Outcome {
     pub starts: u32,
     /// The most memory that any of its processes held, in bytes.
     pub peak_memory: u64,
+    /// The logs of all its processes.
+    pub logs: Vec<String>,
 }
 
 impl Outcome {
@@ -85,6 +91,17 @@ impl Outcome {
             && self.acts.iter().all(Act::is_good)
             && !self.acts.is_empty()
             && self.violations.is_empty()
+    }
+
+    /// The repeats that no crash excuses, by the last fault before them.
+    fn unexcused_by_act(&self) -> Vec<(&Act, Vec<Repeat>)> {
+        let end_of = |index: usize| self.acts.get(index + 1).map_or(i64::MAX, |next| next.struck_ms);
+        let repeats_of = |(index, act): (usize, &Act)| {
+            let times = act.struck_ms..end_of(index);
+            self.unexcused.iter().copied().filter(|repeat| times.contains(&repeat.read_ms)).collect::<Vec<_>>()
+        };
+        let all = self.acts.iter().enumerate().map(|(index, act)| (act, repeats_of((index, act))));
+        all.filter(|(_, repeats)| !repeats.is_empty()).collect()
     }
 
     /// Each fault once, with how often it came and the longest time to catch up.
@@ -126,9 +143,23 @@ impl fmt::Display for Outcome {
         )?;
         writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
         let crashes = self.windows.len();
-        writeln!(f, "repeats: {} after {crashes} crashes, {} unexcused", self.repeats, self.unexcused.count())?;
-        for example in self.unexcused.examples() {
-            writeln!(f, "  {example}")?;
+        writeln!(
+            f,
+            "repeats: {} after {crashes} crashes and sleeps, {} unexcused",
+            self.repeats,
+            self.unexcused.len()
+        )?;
+        for (act, repeats) in self.unexcused_by_act() {
+            let last = repeats.last().map_or(0, |repeat| repeat.committed_ms);
+            let Some(Repeat { committed_ms, read_ms }) = repeats.first() else { continue };
+            let Act { step, struck_ms, healed_ms, .. } = act;
+            writeln!(
+                f,
+                "  {} after {} {} ({struck_ms} to {healed_ms}): committed from {committed_ms} to {last}, read from {read_ms} on",
+                repeats.len(),
+                step.number,
+                step.fault
+            )?;
         }
         for window in self.windows.iter().filter(|window| window.excess() > 0) {
             let Window { cause, count, most, .. } = window;

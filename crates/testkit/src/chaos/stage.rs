@@ -17,7 +17,9 @@ use crate::workload::{Outbox, Workload};
 /// Partitions of each topic.
 pub(super) const PARTITIONS: i32 = 3;
 /// Records that may be in flight.
-const IN_FLIGHT: usize = 2_000;
+pub(super) const IN_FLIGHT: usize = 2_000;
+/// A stream that is silent for so long is given up, and a relay that slept so long knows of nothing.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
 /// Events between two checkpoints.
 const EVENTS: usize = 2_000;
 /// Rows of the largest transaction.
@@ -155,7 +157,7 @@ impl Stage {
             .kafka(&format!("127.0.0.1:{}", self.broker.port()))
             .set("", "name", &toml_string(NAME))
             .set("sink.kafka", "socket.timeout.ms", r#""4000""#)
-            .set("source", "wal_sender_timeout_ms", "3000")
+            .set("source", "wal_sender_timeout_ms", &SILENCE.as_millis().to_string())
             .set("source", "connect_timeout_ms", "2000")
             .set("retry", "max_ms", "1000")
             .set("limits", "in_flight_records", &IN_FLIGHT.to_string())

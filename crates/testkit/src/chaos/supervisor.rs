@@ -32,7 +32,7 @@ pub(super) struct Death {
     pub(super) checkpoint_ms: i64,
     /// Whether the store of the checkpoints was away before.
     pub(super) is_store_away: bool,
-    /// The end of its log.
+    /// Its log.
     pub(super) log: String,
 }
 
@@ -228,7 +228,7 @@ impl Shared {
         // What cannot be read now was seen a moment ago, which makes the window wider.
         self.look(probe);
         let mut state = self.state();
-        let log = ended.as_ref().map(|ended| tail(&ended.log)).unwrap_or_default();
+        let log = ended.as_ref().map(|ended| ended.log.clone()).unwrap_or_default();
         let death = Death {
             at_ms,
             cause: state.cause.take(),

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use super::{Blow, LIMIT, Standstill, stand_still};
-use crate::chaos::clock::let_pass;
+use crate::chaos::clock::{let_pass, now_ms};
+use crate::chaos::stage::{IN_FLIGHT, SILENCE};
 use crate::chaos::{Error, Fault, Run, Step};
+use crate::checker::Window;
 use crate::servers::{Identity, Signal, Stop};
 
+/// A busy machine makes a sleep longer by so much.
+const SLACK: Duration = Duration::from_millis(500);
 /// How often a kill is tried that owes nothing.
 const ATTEMPTS: u32 = 8;
 
@@ -37,6 +41,11 @@ fn died(code: Option<i32>) -> String {
 pub(super) fn freeze_relay(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let (pid, owed) = (run.supervisor.pid(), run.aim()?);
     run.supervisor.signal(Signal::Stop)?;
+    if step.lasts + SLACK >= SILENCE {
+        let (checkpoint_ms, crash_ms) = (run.supervisor.checkpoint_ms(), now_ms());
+        let cause = step.fault.name().to_owned();
+        run.sleeps.push(Window { cause, checkpoint_ms, crash_ms, most: Some(IN_FLIGHT), count: 0 });
+    }
     let still = stand_still(run, step.lasts);
     run.supervisor.signal(Signal::Continue)?;
     let facts = format!("relay {pid:?}: {} rows committed, {} delivered", still.committed, still.delivered);
