@@ -54,15 +54,12 @@ Commands:
                              --runs R              how often; by default three times
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
-  chaos [OPTION…]          Let writers write, do one fault after another to relay, servers and network, and hold every row
-                           against every record that came. Fails if anything is lost, out of order, altered, not committed, or
-                           repeated without need, and if a fault did not hit. Options:
-                             --minutes N           how long faults come; by default three
-                             --seed S              whose schedule; one that is printed can be replayed
-                             --faults A,B          only these; --list names and explains all
-                             --store postgres|file where the checkpoint is; by default by the seed: odd, even
-                             --exactly-once        nothing may come again at all
-                             --release             with optimised programs, which check fewer of their own assumptions
+  chaos [--minutes N] [--seed S] [--faults A,B] [--store postgres|file] [--exactly-once] [--release] [--list]
+                           Let writers write, do one fault after another to relay, servers and network for three minutes, and
+                           hold every row against every record that came. Fails if anything is lost, out of order, altered, not
+                           committed, or repeated without need, and if a fault did not hit. A seed that was printed can be replayed;
+                           --list names the faults; --exactly-once lets nothing come again at all; --release takes optimised
+                           programs, which check fewer of their own assumptions.
   conformance record CASES OUT
                            Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the
                            records that came of it.

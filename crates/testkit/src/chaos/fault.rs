@@ -67,6 +67,7 @@ faults! {
     BrokerFreezeRelayKill = "broker-freeze+relay-kill", "kill -9 of the relay while the broker is frozen";
     PostgresKillRelayKill = "postgres-kill+relay-kill", "kill -9 of both; the relay starts before PostgreSQL";
     CheckpointFull = "checkpoint-full", "the disk of the checkpoint file is full";
+    CheckpointFullRelayKill = "checkpoint-full+relay-kill", "kill -9 of the relay while the disk of its checkpoint file is full, and a start before there is room";
     CheckpointReadOnly = "checkpoint-read-only", "the disk of the checkpoint file is read-only";
     CheckpointCorrupt = "checkpoint-corrupt", "kill -9 of the relay; a byte of the checkpoint file is changed, which the start has to refuse";
     CheckpointTruncated = "checkpoint-truncated", "kill -9 of the relay; the checkpoint file is cut short, which the start has to refuse";
@@ -83,7 +84,7 @@ impl Fault {
     /// Whether it needs a file system of its own, which only a superuser can mount.
     #[must_use]
     pub fn needs_disk(self) -> bool {
-        matches!(self, Self::CheckpointFull | Self::CheckpointReadOnly)
+        matches!(self, Self::CheckpointFull | Self::CheckpointFullRelayKill | Self::CheckpointReadOnly)
     }
 }
 

@@ -36,16 +36,18 @@ impl Act {
     }
 }
 
+fn time(time: Option<Duration>) -> String {
+    time.map_or("never".to_owned(), |time| format!("{:.1} s", time.as_secs_f32()))
+}
+
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time =
-            |time: Option<Duration>| time.map_or("never".to_owned(), |time| format!("{:.1} s", time.as_secs_f32()));
         let word = if self.is_hit { "hit" } else { "MISSED" };
         let Step { number, fault, .. } = self.step;
         let (first, caught_up) = (time(self.first_delivery), time(self.caught_up));
         write!(
             f,
-            "{number:>4}  {fault:<24} {word}, {} rows owed; new rows after {first}, caught up after {caught_up}; {}",
+            "{number:>4}  {fault:<26} {word}, {} rows owed; new rows after {first}, caught up after {caught_up}; {}",
             self.owed, self.facts
         )
     }
@@ -105,18 +107,18 @@ impl Outcome {
     }
 
     /// Each fault once, with how often it came and the longest time to catch up.
-    fn by_fault(&self) -> Vec<(&'static str, usize, usize, Duration)> {
-        let mut faults: Vec<(&'static str, usize, usize, Duration)> = Vec::new();
+    fn by_fault(&self) -> Vec<(&'static str, usize, usize, Option<Duration>)> {
+        let mut faults: Vec<(&'static str, usize, usize, Option<Duration>)> = Vec::new();
         for act in &self.acts {
             let name = act.step.fault.name();
             let index = faults.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
-                faults.push((name, 0, 0, Duration::ZERO));
+                faults.push((name, 0, 0, Some(Duration::ZERO)));
                 faults.len() - 1
             });
             if let Some((_, count, hits, longest)) = faults.get_mut(index) {
                 *count += 1;
                 *hits += usize::from(act.is_hit);
-                *longest = (*longest).max(act.caught_up.unwrap_or(Duration::MAX));
+                *longest = longest.zip(act.caught_up).map(|(longest, this)| longest.max(this));
             }
         }
         faults
@@ -129,11 +131,7 @@ impl fmt::Display for Outcome {
         writeln!(f, "{}: seed {}", if self.is_good() { "GOOD" } else { "BAD" }, self.seed)?;
         writeln!(f, "faults: {}, of which {hits} hit", self.acts.len())?;
         for (name, count, hits, longest) in self.by_fault() {
-            writeln!(
-                f,
-                "  {name:<24} {count:>3}, {hits:>3} hit; caught up after at most {:.1} s",
-                longest.as_secs_f32()
-            )?;
+            writeln!(f, "  {name:<26} {count:>3}, {hits:>3} hit; caught up after at most {}", time(longest))?;
         }
         let Report { transactions, in_doubt, failed, rolled_back_rows, .. } = self.writers;
         writeln!(
@@ -184,5 +182,79 @@ impl fmt::Display for Outcome {
             cases.examples().iter().try_for_each(|example| write!(f, "\n    {example}"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::Fault;
+    use crate::checker::{Census, Expected};
+
+    fn good() -> Outcome {
+        let (pause, lasts) = (Duration::ZERO, Duration::ZERO);
+        let step = Step { number: 1, fault: Fault::RelayKill, pause, lasts, dice: 0 };
+        let recovered = Some(Duration::from_secs(1));
+        let act = Act {
+            step,
+            struck_ms: 10,
+            healed_ms: 20,
+            is_hit: true,
+            facts: "it died".to_owned(),
+            owed: 7,
+            first_delivery: recovered,
+            caught_up: recovered,
+        };
+        let cause = "relay-kill".to_owned();
+        Outcome {
+            seed: 3,
+            repeats_allowed: Repeats::Allowed,
+            acts: vec![act],
+            writers: Report::default(),
+            verdict: Verdict::default(),
+            repeats: 2,
+            unexcused: Vec::new(),
+            windows: vec![Window { cause, checkpoint_ms: 1, crash_ms: 12, most: Some(2), count: 2 }],
+            violations: Vec::new(),
+            starts: 2,
+            peak_memory: 1 << 20,
+            logs: Vec::new(),
+        }
+    }
+
+    fn lost_row() -> Verdict {
+        let mut audit = Census::default().audit(1);
+        audit.take(&Expected {
+            id: "00000000-0000-0000-0000-000000000001".to_owned(),
+            topic: "t".to_owned(),
+            key: None,
+            value: None,
+            headers: Vec::new(),
+            sequence: None,
+            timestamp_ms: None,
+        });
+        audit.finish()
+    }
+
+    #[test]
+    fn whatever_is_wrong_makes_a_run_bad_and_is_said() {
+        type Wrong = (&'static str, fn(&mut Outcome));
+        let cases: [Wrong; 8] = [
+            ("MISSED", |outcome| outcome.acts[0].is_hit = false),
+            ("never", |outcome| outcome.acts[0].caught_up = None),
+            ("faults: 0", |outcome| outcome.acts.clear()),
+            ("1 after 1 relay-kill", |outcome| outcome.unexcused.push(Repeat { committed_ms: 5, read_ms: 15 })),
+            ("2 after relay-kill, where 1 may", |outcome| outcome.windows[0].most = Some(1)),
+            ("VIOLATION: it ended", |outcome| outcome.violations.push("it ended".to_owned())),
+            ("repeats: 2 after", |outcome| outcome.repeats_allowed = Repeats::Forbidden),
+            ("lost: 1", |outcome| outcome.verdict = lost_row()),
+        ];
+        assert!(good().is_good() && good().to_string().starts_with("GOOD: seed 3"));
+        for (said, make_wrong) in cases {
+            let mut outcome = good();
+            make_wrong(&mut outcome);
+            let text = outcome.to_string();
+            assert!(!outcome.is_good() && text.starts_with("BAD: seed 3") && text.contains(said), "{said}: {text}");
+        }
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn strike(run: &mut Run, step: &Step) -> Result<Blow, Error> {
         Fault::SourceRefuse | Fault::BrokerRefuse => network::refuse(run, step),
         Fault::AcksLost => network::lose_answers(run, step),
         Fault::AcksLostRelayKill => network::lose_answers_and_relay(run, step),
+        Fault::CheckpointFullRelayKill => checkpoint::fill_and_kill_relay(run, step),
         Fault::CheckpointFull | Fault::CheckpointReadOnly => checkpoint::deny_writing(run, step),
         Fault::CheckpointCorrupt | Fault::CheckpointTruncated | Fault::CheckpointForeign => {
             checkpoint::damage(run, step)

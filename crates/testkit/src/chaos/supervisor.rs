@@ -243,3 +243,66 @@ impl Shared {
         let _ = wait_until("the next start", LIMIT, || since.elapsed() >= RESTART);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::chaos::probe::Place;
+    use crate::relay::Config;
+    use crate::servers::Scratch;
+
+    /// A relay that does as the script says, and a checkpoint of the year 2000.
+    fn supervised(script: &str) -> (Supervisor, Scratch) {
+        let scratch = Scratch::new("supervisor").unwrap();
+        let (program, checkpoint) = (scratch.path().join("program"), scratch.path().join("checkpoint"));
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&checkpoint, r#"{"checkpoint": {"commit_time_postgres_micros": 4000000}}"#).unwrap();
+        let walpost = Walpost::new(program, &Config::default()).unwrap();
+        let supervisor = Supervisor::start(Arc::new(walpost), Probe::new(Place::File(checkpoint)).unwrap());
+        supervisor.wait_until_running().unwrap();
+        (supervisor, scratch)
+    }
+
+    #[test]
+    fn what_ends_is_started_again_and_its_end_is_noted_with_its_cause() {
+        let (supervisor, _scratch) = supervised("exec sleep 600");
+        let first = supervisor.pid();
+        let death = supervisor.kill("a kill").unwrap();
+        assert_eq!((death.cause.as_deref(), death.code), (Some("a kill"), None));
+        supervisor.wait_until_running().unwrap();
+        assert_ne!(supervisor.pid(), first);
+        assert_eq!((supervisor.starts(), supervisor.deaths().len(), supervisor.trouble()), (2, 1, None));
+    }
+
+    #[test]
+    fn what_ends_by_itself_has_no_cause() {
+        let (supervisor, _scratch) = supervised("echo trouble >&2; exit 7");
+        wait_until("an end", LIMIT, || !supervisor.deaths().is_empty()).unwrap();
+        let death = supervisor.deaths().remove(0);
+        assert_eq!((death.cause, death.code, death.log.as_str()), (None, Some(7), "trouble"));
+    }
+
+    #[test]
+    fn what_is_held_stays_down_until_it_is_released() {
+        let (supervisor, _scratch) = supervised("exec sleep 600");
+        supervisor.hold();
+        supervisor.kill("a kill").unwrap();
+        let since = Instant::now();
+        wait_until("time to pass", LIMIT, || since.elapsed() >= 3 * RESTART).unwrap();
+        assert_eq!(supervisor.pid(), None);
+        supervisor.release();
+        supervisor.wait_until_running().unwrap();
+    }
+
+    #[test]
+    fn the_checkpoint_is_read_from_its_file() {
+        let (_supervisor, scratch) = supervised("exec sleep 600");
+        let place = Place::File(scratch.path().join("checkpoint"));
+        assert_eq!(Probe::new(place).unwrap().commit_ms(), Some(946_684_804_000));
+        assert_eq!(Probe::new(Place::File("/nowhere".into())).unwrap().commit_ms(), None);
+    }
+}

@@ -50,8 +50,10 @@ async fn carry(mut client: TcpStream, rules: watch::Receiver<Rules>, first: Rule
         let out = pump(&mut from_client, &mut to_server, Direction::ToServer, rules.clone(), shared);
         let back = pump(&mut from_server, &mut to_client, Direction::ToClient, rules.clone(), shared);
         tokio::select! {
-            over = both(out, back) => over,
+            // What was held back is not to slip through when a cut and its end are ordered in one breath.
+            biased;
             over = ordered(rules.clone(), first.cuts) => over,
+            over = both(out, back) => over,
         }
     };
     match over {

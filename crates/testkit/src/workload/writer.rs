@@ -89,7 +89,7 @@ pub(super) async fn write(state: Arc<State>, number: u32) {
         if writer.is_none() {
             writer = Writer::connect(&state, number).await;
         }
-        let Some(connected) = &writer else { return };
+        let Some(connected) = &writer else { break };
         let outcome = match doubt.take() {
             Some(doubt) => connected.resolve(&state, doubt).await,
             None => {
@@ -109,6 +109,27 @@ pub(super) async fn write(state: Arc<State>, number: u32) {
         if !state.workload.pause.is_zero() {
             tokio::time::sleep(state.workload.pause).await;
         }
+    }
+    if let Some(doubt) = doubt {
+        settle(&state, number, writer, doubt).await;
+    }
+}
+
+/// Looks a last time what became of a transaction. A server that does not answer now leaves it in doubt.
+async fn settle(state: &State, number: u32, writer: Option<Writer>, doubt: Doubt) {
+    let number = i32::try_from(number).unwrap_or(0);
+    let settled = tokio::time::timeout(CONNECT_LIMIT, async {
+        let writer = match writer {
+            Some(writer) => writer,
+            None => Writer::try_connect(state, number).await?,
+        };
+        if let Err(Failure::Unresolved(error, _)) = writer.resolve(state, doubt).await {
+            return Err(error);
+        }
+        Ok(())
+    });
+    if let Ok(Err(error)) = settled.await {
+        note_trouble(state, &error);
     }
 }
 

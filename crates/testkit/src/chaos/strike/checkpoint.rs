@@ -35,6 +35,27 @@ pub(super) fn deny_writing(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     Ok(Blow::new(stood && delivered > 0, before.owed().max(after.owed()), facts))
 }
 
+/// What was published meanwhile was not checkpointed, however much it is; and the next relay finds no room for its claim.
+pub(super) fn fill_and_kill_relay(run: &mut Run, step: &Step) -> Result<Blow, Error> {
+    let Some(disk) = &run.stage.disk else {
+        return Ok(Blow::new(false, 0, "there is no disk of its own".to_owned()));
+    };
+    run.supervisor.set_store_away(true);
+    disk.fill()?;
+    let stands = fs::read(run.stage.checkpoint()).ok();
+    let delivered = run.facts().delivered;
+    let_pass(step.lasts / 2);
+    let (owed, delivered) = (run.aim()?, run.facts().delivered - delivered);
+    let death = run.supervisor.kill(step.fault.name())?;
+    run.supervisor.wait_until_running()?;
+    let_pass(step.lasts / 2);
+    let stood = stands == fs::read(run.stage.checkpoint()).ok();
+    disk.empty()?;
+    run.supervisor.set_store_away(false);
+    let facts = format!("the checkpoint stood still: {stood}; {delivered} rows delivered before the kill");
+    Ok(Blow::new(stood && delivered > 0 && death.code.is_none(), owed, facts))
+}
+
 /// The start has to be refused, with a code that no supervisor starts again after, until the file is what it was.
 pub(super) fn damage(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let path = run.stage.checkpoint();

@@ -261,6 +261,18 @@ mod tests {
     }
 
     #[test]
+    fn clients_of_the_proxied_listener_are_sent_to_the_proxy() {
+        let ports = Ports { plain: 1, controller: 2, sasl: None, proxied: Some(3) };
+        let text = Kafka::builder().proxied_by(4).server_properties(&Layout::below(Path::new("/f")), &ports, None);
+        for line in [
+            "listeners=PLAINTEXT://127.0.0.1:1,PROXIED://127.0.0.1:3,CONTROLLER://127.0.0.1:2",
+            "advertised.listeners=PLAINTEXT://127.0.0.1:1,PROXIED://127.0.0.1:4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
+
+    #[test]
     fn a_password_is_not_shown() {
         let shown = format!("{:?}", Kafka::builder().scram("relay", "pearl"));
         assert!(shown.contains("relay") && !shown.contains("pearl"), "{shown}");
