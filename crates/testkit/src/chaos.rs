@@ -9,7 +9,7 @@
 //! their key's order, and records that differ from their row in any byte. None of these may be.
 //!
 //! **Repeats** are held against the promise (`docs/guarantees.md`): what was published and not yet checkpointed when the relay
-//! crashed may come again, identical in every byte, and nothing else. See [`Window`](crate::checker::Window) for how that is
+//! crashed may come again, identical in every byte, and nothing else. See [`Window`] for how that is
 //! told, and [`Repeats::Forbidden`] for a relay that promises none at all.
 //!
 //! **A fault that did not hit** fails the run: a schedule that only passes by the traffic proves nothing.
