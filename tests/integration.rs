@@ -7,6 +7,7 @@
 )]
 
 mod bounds;
+mod chaos;
 mod cli;
 mod commands;
 mod config;
