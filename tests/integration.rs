@@ -7,10 +7,12 @@
 )]
 
 mod bounds;
+mod chaos;
 mod cli;
 mod commands;
 mod config;
 mod crash;
+mod dead_letters;
 mod delivery;
 mod describing;
 mod faults;

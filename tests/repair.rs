@@ -274,9 +274,26 @@ fn a_gap_of_many_rows_is_filled_within_bounded_memory() {
 }
 
 #[test]
+fn a_bad_row_of_the_gap_is_set_aside_where_bad_rows_are_and_once_for_all_fills() {
+    let postgres = tracking().start().unwrap();
+    let rig = rested_on(&postgres, "aside");
+    drop_slot(&rig);
+    rig.insert("lost", 0, 5);
+    rig.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES (gen_random_uuid(), 'no topic', 'bad', 'Made', '{}', 3)");
+    for _ in 0..2 {
+        let filled = rig.call(&["repair", "--fill", "--since", "2026-01-01T00:00:00Z", "--yes"]);
+        filled.assert_said(0, &["published"]);
+        assert_eq!(rig.value("SELECT count(*) FROM walpost.dead_letter"), "1");
+    }
+    rig.sql("DELETE FROM outbox WHERE aggregatetype = 'no topic'");
+    assert_whole(&rig);
+}
+
+#[test]
 fn a_bad_row_ends_the_fill_unless_it_is_passed_over() {
     let postgres = tracking().start().unwrap();
-    let rig = rested_on(&postgres, "bad");
+    let mut rig = rested_on(&postgres, "bad");
+    rig.configure(|config| config.set("dead_letter", "on_bad_row", r#""stop""#));
     drop_slot(&rig);
     rig.insert("lost", 0, 5);
     rig.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES (gen_random_uuid(), 'no topic', 'key', 'Made', '{}', 3)");

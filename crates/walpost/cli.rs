@@ -2,6 +2,8 @@
 //!
 //! Nothing is configured here that could be configured in the file, so that what a relay does can be read in one place.
 
+mod dlq;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   walpost config check -c walpost.toml     say everything that is wrong with a configuration
   walpost init -c walpost.toml --dry-run   print the SQL that prepares the database
-  walpost init -c walpost.toml             run it: publication, checkpoint table, slot, first checkpoint
+  walpost init -c walpost.toml             run it: publication, tables, slot, first checkpoint
   walpost run -c walpost.toml              publish until SIGTERM";
 
 /// Publishes a PostgreSQL transactional outbox to Kafka, from the write-ahead log.
@@ -50,9 +52,9 @@ enum Command {
         after_long_help = Exit::table()
     )]
     Run(Run),
-    /// Prepare the database: publication, checkpoint table, slot, first checkpoint
+    /// Prepare the database: publication, tables of our own, slot, first checkpoint
     #[command(
-        long_about = "Creates what is missing in the database (publication, checkpoint table, slot, first checkpoint), in this order, and prints the SQL. \
+        long_about = "Creates what is missing in the database (publication, tables for checkpoint and dead letters, slot, first checkpoint), in this order, and prints the SQL. \
                       What is there already stays as it is, so it can be repeated, also after an outbox was added."
     )]
     Init(Init),
@@ -79,6 +81,9 @@ enum Command {
                       table, and a sentence for each thing that is not well. Works while no relay runs, and changes nothing."
     )]
     Status(Status),
+    /// Look after the rows that were set aside
+    #[command(subcommand)]
+    Dlq(dlq::Dlq),
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
@@ -166,7 +171,7 @@ struct Repair {
     /// No row of the gap was deleted, whatever speaks against it
     #[arg(long)]
     rows_are_kept: bool,
-    /// Pass over rows that cannot be published, with a line of the log each, instead of ending at the first
+    /// Pass over rows that cannot be published, with a line of the log each, instead of setting them aside or ending at the first
     #[arg(long, requires = "fill")]
     skip_bad: bool,
     /// Do it, instead of showing what it would come to
@@ -339,6 +344,10 @@ fn perform(command: Command) -> Exit {
         Command::Status(Status { config, json }) => {
             let form = if json { commands::Form::Json } else { commands::Form::Table };
             with_settings(&config, |settings| commands::status(settings, form))
+        }
+        Command::Dlq(asked) => {
+            let (config, action) = asked.into_action();
+            with_settings(&config, |settings| commands::dlq(settings, action))
         }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),

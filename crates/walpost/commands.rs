@@ -18,6 +18,7 @@ macro_rules! complain {
 
 mod check;
 mod checkpoint;
+mod dlq;
 mod import;
 mod init;
 mod papers;
@@ -27,6 +28,7 @@ mod status;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, checkpoint};
+pub use dlq::{Dlq, LetterForm, Marking, dlq};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use papers::{completions, man};

@@ -170,7 +170,8 @@ fn rows_that_the_role_may_not_see_keep_the_gap_from_being_filled() {
     drop_slot(&rig);
     rig.sql(
         "CREATE ROLE humble LOGIN REPLICATION; GRANT USAGE ON SCHEMA walpost TO humble;
-         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO humble",
+         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint, walpost.dead_letter TO humble;
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA walpost TO humble",
     );
     let url = rig.database.endpoint().url_for("humble", None, rig.database.name());
     rig.configure(|config| config.set("source", "url", &toml_string(&url)));

@@ -4,6 +4,8 @@
 //! seconds on a bare machine. The feature `clients` adds what speaks to the servers.
 
 #[cfg(feature = "clients")]
+pub mod chaos;
+#[cfg(feature = "clients")]
 pub mod checker;
 #[cfg(feature = "clients")]
 pub mod conformance;

@@ -125,6 +125,12 @@ impl Walpost {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Where the configuration lies; there is room for other files beside it.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -134,7 +134,7 @@ section! {
         slot: Text = Text::from("walpost"), "\"orders\"" | "\"walpost\"";
         /// The publication that the outbox tables are in, or a list of several. Upper and lower case count.
         publication: Names = Names(vec!["walpost".to_owned()]), "[\"orders\", \"invoices\"]" | "\"walpost\"";
-        /// Whether `walpost run` may create what is missing (publication, checkpoint table, slot) as `walpost init` does. Without it `run`
+        /// Whether `walpost run` may create what is missing (publication, tables of our own, slot) as `walpost init` does. Without it `run`
         /// creates nothing and says what is missing.
         create: bool = false, "true" | "false";
         /// Whether the slot is one that PostgreSQL 17 and later carries over to standbys, so that the relay goes on after a failover. `walpost init` makes
@@ -216,6 +216,43 @@ section! {
     }
 }
 
+choice! {
+    /// What is done about a bad row.
+    pub(super) enum OnBadRow ("`\"park\"`, `\"dead_letter\"` or `\"stop\"`") {
+        Park = "park",
+        DeadLetter = "dead_letter",
+        Stop = "stop",
+    }
+}
+
+choice! {
+    /// What is done about a closed route.
+    pub(super) enum OnClosedRoute ("`\"hold\"` or `\"dead_letter\"`") {
+        Hold = "hold",
+        DeadLetter = "dead_letter",
+    }
+}
+
+section! {
+    /// What becomes of rows that cannot be delivered: they are set aside in the table `walpost.dead_letter` of the source database, where
+    /// `walpost dlq` shows them and marks them to be sent again or given up.
+    "[dead_letter]" DeadLetter {
+        /// A row that cannot become a record, or that the broker will never take. `park`: it is set aside, and so is every later event of its key
+        /// until the letters of that key are sent or dropped, so that their order holds. `dead_letter`: later events of its key overtake it. `stop`:
+        /// the relay stops in front of it.
+        on_bad_row: OnBadRow = OnBadRow::Park, "\"stop\"" | "\"park\"";
+        /// A topic that is missing or forbidden. `hold`: everything waits until it is there. `dead_letter`: its rows are set aside as bad ones are.
+        on_closed_route: OnClosedRoute = OnClosedRoute::Hold, "\"dead_letter\"" | "\"hold\"";
+        /// How many rows may lie there for a reason of their own, neither sent nor dropped. Beyond it the relay holds the stream instead of emptying
+        /// it into the dead letters. Those that only wait for another one of their key do not count.
+        flood_limit: u64 = 100, "1000" | "100";
+        /// How many bytes of rows may lie there that only wait for another one of their key. Beyond it the relay holds the stream.
+        parked_bytes: Size = Size::mib(256), "\"1GiB\"" | "\"256MiB\"";
+        /// For how many days a letter is kept that was sent or dropped.
+        keep_ended_days: u64 = 7, "30" | "7";
+    }
+}
+
 section! {
     /// How much may be on its way to the sink; the relay's memory follows from it.
     "[limits]" Limits {
@@ -286,6 +323,7 @@ pub(super) struct File {
     pub(super) outboxes: Vec<Outbox>,
     pub(super) checkpoint: Checkpoint,
     pub(super) sink: Sink,
+    pub(super) dead_letter: DeadLetter,
     pub(super) limits: Limits,
     pub(super) retry: Retry,
     pub(super) stop: Stop,
@@ -294,8 +332,8 @@ pub(super) struct File {
 }
 
 impl File {
-    const SECTIONS: [&'static str; 9] =
-        ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "http", "log"];
+    const SECTIONS: [&'static str; 10] =
+        ["source", "outbox", "checkpoint", "sink", "dead_letter", "limits", "retry", "stop", "http", "log"];
 
     /// Reads the syntax tree. Faults are noted in the reader; what is faulty has its default here.
     pub(super) fn read(root: &DeTable<'_>, reader: &mut Reader<'_>) -> Self {
@@ -316,6 +354,7 @@ impl File {
             outboxes: outboxes(root, reader),
             checkpoint: one!(Checkpoint, "checkpoint"),
             sink: one!(Sink, "sink"),
+            dead_letter: one!(DeadLetter, "dead_letter"),
             limits: one!(Limits, "limits"),
             retry: one!(Retry, "retry"),
             stop: one!(Stop, "stop"),
@@ -350,6 +389,7 @@ pub fn manual() -> Vec<Section> {
         Outbox::manual(),
         Checkpoint::manual(),
         Sink::manual(),
+        DeadLetter::manual(),
         Limits::manual(),
         Retry::manual(),
         Stop::manual(),

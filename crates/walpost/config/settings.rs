@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walpost_core::outbox::{Outbox, Outboxes};
+use walpost_core::poison::Policy;
 use walpost_core::{feedback, session};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
@@ -27,6 +28,7 @@ pub struct Settings {
     outboxes: Routed,
     checkpoint: Checkpoint,
     sink: Sink,
+    dead_letter: DeadLetter,
     limits: Limits,
     retry: Retry,
     stop_timeout: Duration,
@@ -63,6 +65,12 @@ impl Settings {
     #[must_use]
     pub fn sink(&self) -> &Sink {
         &self.sink
+    }
+
+    /// What becomes of rows that cannot be delivered.
+    #[must_use]
+    pub fn dead_letter(&self) -> &DeadLetter {
+        &self.dead_letter
     }
 
     /// How much may be on its way.
@@ -117,6 +125,7 @@ impl Settings {
             silence_timeout,
             drain_timeout: self.stop_timeout,
             stop_at: None,
+            poison: self.dead_letter.policy.clone(),
         }
     }
 }
@@ -275,6 +284,33 @@ pub enum Sink {
     Stdout,
     /// Nothing.
     Null,
+}
+
+/// What becomes of rows that cannot be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    policy: Policy,
+    keep_ended: Duration,
+}
+
+impl DeadLetter {
+    /// What the session is told.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How long a letter is kept that was sent or dropped; at least a day.
+    #[must_use]
+    pub fn keep_ended(&self) -> Duration {
+        self.keep_ended
+    }
+
+    /// Whether any row may be set aside, so that there has to be a place for it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.policy.needs_store()
+    }
 }
 
 /// How much may be on its way to the sink.

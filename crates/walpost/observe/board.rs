@@ -133,14 +133,10 @@ pub struct ServerSight {
 /// What is set aside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Letters {
-    /// Rows that were set aside since the process began.
-    pub set_aside: u64,
     /// Letters that are neither sent nor dropped.
     pub open: u64,
     /// Keys that wait behind one.
     pub parked_keys: u64,
-    /// Why the stream is held on their account, if it is.
-    pub hold: Option<String>,
 }
 
 impl Board {

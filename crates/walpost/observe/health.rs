@@ -65,7 +65,7 @@ pub fn judge(sight: &Sight, now: Moment, limits: Limits) -> Health {
     unready.extend(of_phase(sight, now));
     let mut state = sight.phase.word();
     if let Some(link) = &sight.link {
-        let hold = held(link, now).or_else(|| sight.letters.as_ref().and_then(|letters| letters.hold.clone()));
+        let hold = held(link, now);
         if hold.is_some() && state == Phase::Streaming.word() {
             state = "holding";
         }

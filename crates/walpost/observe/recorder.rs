@@ -138,11 +138,6 @@ impl Recorder {
         self.enter(Phase::Stopping);
     }
 
-    /// What is set aside has changed.
-    pub fn letters(&mut self, letters: Letters) {
-        self.board.sight().letters = Some(letters);
-    }
-
     fn enter(&self, phase: Phase) {
         let mut sight = self.board.sight();
         if sight.phase.word() != phase.word() {
@@ -164,7 +159,9 @@ impl Recorder {
             all.absorb(session.traffic());
             self.board.sight().traffic = Arc::from(all.flows());
         }
+        let letters = Letters { open: session.open_letters(), parked_keys: session.parked_keys() as u64 };
         let mut sight = self.board.sight();
+        sight.letters = Some(letters);
         sight.totals.clone_from(&self.totals);
         sight.checkpointed_at = self.checkpointed_at;
         sight.last = Some(link.view.clone());
@@ -214,6 +211,12 @@ fn sum(one: Counters, other: Counters) -> Counters {
     Counters {
         transactions: one.transactions + other.transactions,
         events: one.events + other.events,
+        bad_rows: one.bad_rows + other.bad_rows,
+        set_aside: one.set_aside + other.set_aside,
+        parked: one.parked + other.parked,
+        replayed: one.replayed + other.replayed,
+        returned: one.returned + other.returned,
+        given_up: one.given_up + other.given_up,
         dropped: one.dropped + other.dropped,
         other_inserts: one.other_inserts + other.other_inserts,
         updates: one.updates + other.updates,

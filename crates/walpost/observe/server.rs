@@ -161,7 +161,8 @@ fn answer(status: StatusCode, media_type: &'static str, body: String) -> Respons
 #[must_use]
 pub fn wall_clock() -> Timestamp {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_unix_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
+    let micros = i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_unix_micros(micros).unwrap_or_default()
 }
 
 #[cfg(test)]

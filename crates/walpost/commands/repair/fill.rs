@@ -21,21 +21,24 @@ use tokio::time::{sleep, timeout};
 use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class, chain};
 use walpost_core::lsn::Lsn;
-use walpost_core::port::{Checkpoints, Sink as _, Ticket};
+use walpost_core::poison::{Inventory, OnBadRow, Policy};
+use walpost_core::port::{Checkpoints, DeadLetters as _, Sink as _, Ticket};
 use walpost_core::position::{Checkpoint, Epoch, Identity};
 use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::StartState;
 use walpost_core::time::Timestamp;
 use walpost_postgres::Error as PostgresError;
+use walpost_postgres::dead_letter::LetterStore;
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::snapshot::{NO_TIMELINE, NewSlot, Rows, Table, place_of};
 use walpost_postgres::{inspect, repair};
 
+use super::super::dlq::letters_refused;
 use super::survey::{Survey, rows};
 use super::{Fill, Found, Outcome, Repair, checkpoint_refused, impossible, postgres_refused, show, ways};
 use crate::config::Settings;
 use crate::config::settings::Sink;
-use crate::driver::{Checkpointer, Clock, Describer, Patience, Signals, drive};
+use crate::driver::{Checkpointer, Clock, Describer, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
 use crate::observe::board::Board;
 use crate::observe::log;
@@ -126,6 +129,8 @@ struct Filling<'a> {
 impl Filling<'_> {
     /// Answers where the checkpoint stands, and when the last row that was published was committed.
     async fn go(&mut self) -> Result<(Lsn, Option<Timestamp>), Ended> {
+        // Before anything is touched: it may be refused.
+        self.letters().await?;
         self.mark().await?;
         let refused = |error| postgres_refused(&error);
         let (source, for_standbys) = (self.settings.source(), self.found.is_for_standbys(self.settings));
@@ -139,6 +144,24 @@ impl Filling<'_> {
         let last = self.publish(&slot).await?;
         self.settle(slot.consistent, last).await?;
         Ok((slot.consistent, last))
+    }
+
+    /// What becomes of rows that cannot be published.
+    fn poison(&self) -> Policy {
+        let poison = self.settings.session().poison;
+        // What is passed over is not set aside.
+        let on_bad_row = if self.asked.skips_bad { OnBadRow::Stop } else { poison.on_bad_row };
+        Policy { on_bad_row, ..poison }
+    }
+
+    /// Where rows are set aside, if any may be, and what lies there.
+    async fn letters(&self) -> Result<Option<(LetterStore, Inventory)>, Ended> {
+        if !self.poison().needs_store() {
+            return Ok(None);
+        }
+        let mut store = relay::letters(self.settings);
+        let inventory = store.inventory().await.map_err(|error| letters_refused(&error))?;
+        Ok(Some((store, inventory)))
     }
 
     /// Holds the checkpoint, fences whoever had it, and makes it one that no start can go on from once the new slot is there.
@@ -195,11 +218,12 @@ impl Filling<'_> {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
+            inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed,
         };
         loop {
-            let (end, source_error) = self.run(slot, beginning, clock).await?;
+            let (end, source_error) = self.run(slot, beginning.clone(), clock).await?;
             let last = end.commit_time.or(beginning.commit_time);
             let bad = match (&end.cause, &source_error) {
                 (Cause::Stopped, _) if end.unsettled == 0 && !self.stop.is_asked() => return Ok(last),
@@ -236,7 +260,7 @@ impl Filling<'_> {
     async fn run(
         &mut self,
         slot: &NewSlot,
-        beginning: session::Start,
+        mut beginning: session::Start,
         clock: Clock,
     ) -> Result<(End, Option<PostgresError>), Ended> {
         let source = self.settings.source();
@@ -245,15 +269,17 @@ impl Filling<'_> {
         let opened =
             Rows::open(source.connection(), endpoint, &slot.snapshot, &self.tables, since, self.skipped.clone());
         let (table_rows, exhausted) = opened.await.map_err(|error| postgres_refused(&error))?;
-        let settings = session::Settings {
-            silence_timeout: FOR_EVER,
-            drain_timeout: FOR_EVER,
-            feedback: walpost_core::feedback::Settings {
-                checkpoint_interval: PROGRESS,
-                ..self.settings.session().feedback
-            },
-            ..self.settings.session()
+        let (ours, poison) = (self.settings.session(), self.poison());
+        let letters = match self.letters().await? {
+            Some((store, inventory)) => {
+                beginning.inventory = inventory;
+                Some(LetterWriter::start(store, !poison.is_parking()))
+            }
+            None => None,
         };
+        let feedback = walpost_core::feedback::Settings { checkpoint_interval: PROGRESS, ..ours.feedback };
+        let settings =
+            session::Settings { poison, silence_timeout: FOR_EVER, drain_timeout: FOR_EVER, feedback, ..ours };
         let describer = {
             let catalogue = Catalogue::new(source.connection().clone(), endpoint.clone());
             let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, beginning.seed);
@@ -262,6 +288,7 @@ impl Filling<'_> {
         };
         let pattern = relay::checkpoint_at(self.settings, beginning.position, None, None, &self.found.server);
         let checkpointer = Checkpointer::start(Progress, pattern, |never| match *never {});
+        let staff = Staff { checkpointer, describer, letters };
         let mut session = Session::new(settings, self.settings.outboxes().clone(), beginning, clock.now());
         let mut stop = self.stop.clone();
         let mut watcher = self.found.sql.watcher();
@@ -284,7 +311,7 @@ impl Filling<'_> {
             sleep(patience).await;
         };
         let driven = tokio::select! {
-            driven = drive(&mut session, table_rows, &mut self.sink, checkpointer, describer, signals, clock) => Some(driven),
+            driven = drive(&mut session, table_rows, &mut self.sink, staff, signals, clock) => Some(driven),
             () = given_up => None,
         };
         let owed = driven.as_ref().map_or_else(|| session.owed().records, |driven| driven.end.unsettled);

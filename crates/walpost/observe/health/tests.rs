@@ -11,7 +11,7 @@ use walpost_core::time::Timestamp;
 use super::*;
 use crate::driver::Clock;
 use crate::observe::behind::behind;
-use crate::observe::board::{Board, Letters};
+use crate::observe::board::Board;
 
 const LIMITS: Limits = Limits {
     stuck_after: STUCK_AFTER,
@@ -116,10 +116,13 @@ const CASES: &[Case] = &[
     ),
     (
         "held by dead letters",
-        |s| s.letters = Some(Letters { hold: Some("100 letters are open".into()), ..Letters::default() }),
+        |s| {
+            link(s).view.trouble = Some(Failure::new(Class::Row, "100 dead letters lie there"));
+            link(s).held_since = Some(at(98));
+        },
         true,
         "holding",
-        &["100 letters"],
+        &["for 2 s (row): 100 dead letters lie there"],
     ),
     (
         "the sink is silent",

@@ -120,9 +120,16 @@ metrics! {
         }
     };
 
-    /// Rows set aside since the process began.
-    Counter "walpost_dead_letters_total" [] = |facts, to| {
-        to.put_known(facts.sight.letters.as_ref().map(|letters| number(letters.set_aside)));
+    /// Rows set aside since the process began: for a reason of their own, or because their key was parked.
+    Counter "walpost_dead_letters_total" ["cause"] = |facts, to| {
+        to.of(&["own"], number(facts.sight.totals.counters.set_aside));
+        to.of(&["parked"], number(facts.sight.totals.counters.parked));
+    };
+    /// Dead letters that were marked, by how they ended: sent, returned because they failed again, or dropped.
+    Counter "walpost_dead_letters_ended_total" ["outcome"] = |facts, to| {
+        to.of(&["sent"], number(facts.sight.totals.counters.replayed));
+        to.of(&["returned"], number(facts.sight.totals.counters.returned));
+        to.of(&["dropped"], number(facts.sight.totals.counters.given_up));
     };
     /// Dead letters that are neither sent nor dropped.
     Gauge "walpost_dead_letters_open" [] = |facts, to| {

@@ -72,7 +72,7 @@ fn known() -> Sight {
     };
     let usage = Usage { flushed: Lsn::new(4500), limit: Some(1 << 20), oldest_writer_s: Some(1.5), slot: Some(slot) };
     sight.server.usage = Some((usage, at(99)));
-    sight.letters = Some(Letters { set_aside: 4, open: 3, parked_keys: 2, hold: None });
+    sight.letters = Some(Letters { open: 3, parked_keys: 2 });
     sight
 }
 

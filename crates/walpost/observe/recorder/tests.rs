@@ -5,6 +5,7 @@ use std::sync::Arc;
 use walpost_core::ledger::Load;
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::Outboxes;
+use walpost_core::poison::Inventory;
 use walpost_core::port::Ticket;
 use walpost_core::position::Timeline;
 use walpost_core::session::{Settings, Start};
@@ -26,6 +27,7 @@ fn session(position: u64) -> Session {
         settled_rows: None,
         first_ticket: Ticket(0),
         seed: 0,
+        inventory: Inventory { letters: 2, ..Inventory::default() },
     };
     Session::new(Settings::default(), Outboxes::from([]), start, at(0))
 }
@@ -99,9 +101,8 @@ fn what_was_counted_outlives_a_session_and_its_phase_is_told() {
     assert_eq!(link.checkpoint_due_since, None, "what was due died with the session");
     assert_eq!((sight.totals.delivered, sight.totals.full, sight.totals.failed_checkpoints), (1, 1, 1));
     assert_eq!((sight.totals.undelivered["sink"], sight.totals.reconnects["source_lost"]), (1, 1));
-    recorder.letters(Letters { open: 2, ..Letters::default() });
     recorder.stopping();
     let sight = board.read();
-    assert_eq!((sight.letters.map(|letters| letters.open), sight.phase), (Some(2), Phase::Stopping));
+    assert_eq!((sight.letters, sight.phase), (Some(Letters { open: 2, parked_keys: 0 }), Phase::Stopping));
     assert_eq!(Arc::as_ref(&sight.traffic), []);
 }
