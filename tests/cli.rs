@@ -48,6 +48,7 @@ fn help_names_every_command_with_examples_and_exit_codes() {
         "init",
         "check",
         "checkpoint",
+        "dlq",
         "config",
         "Examples:",
         "walpost init -c",
@@ -95,6 +96,11 @@ fn what_cannot_be_understood_ends_with_2_and_says_so_on_standard_error() {
         (&["checkpoint"], "adopt-slot"),
         (&["checkpoint", "copy"], "--to"),
         (&["checkpoint", "copy", "--to", "slot"], "write postgres, or file: and a path"),
+        (&["dlq"], "replay"),
+        (&["dlq", "show"], "<ID>"),
+        (&["dlq", "list", "--state", "gone"], "[possible values: waiting, replay, drop, sent, dropped]"),
+        (&["dlq", "list", "--since", "yesterday"], "90s, 30m, 2h, 7d"),
+        (&["dlq", "list", "--outbox", "a.b.c"], "more than two parts"),
     ];
     for (arguments, expected) in cases {
         let Said { code, output, errors } = walpost(arguments, &[]);

@@ -150,14 +150,16 @@ fn humble(rig: &mut Rig) -> String {
 }
 
 #[test]
-fn a_role_that_may_only_log_in_replicate_and_write_the_checkpoint_can_run() {
+fn a_role_that_may_only_log_in_replicate_and_write_our_own_tables_can_run() {
     let mut rig = Rig::ready("humble", &["public.outbox"]);
     let role = humble(&mut rig);
     rig.call(&["run"]).assert_said(4, &["permission denied", "walpost check"]);
-    rig.call(&["check"])
-        .assert_said(5, &["walpost.checkpoint", &format!("GRANT USAGE ON SCHEMA walpost TO \"{role}\"")]);
+    rig.call(&["check"]).assert_said(
+        5,
+        &["walpost.checkpoint", "walpost.dead_letter", &format!("GRANT USAGE ON SCHEMA walpost TO \"{role}\"")],
+    );
     rig.sql(&format!("GRANT USAGE ON SCHEMA walpost TO {role}"));
-    rig.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO {role}"));
+    rig.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint, walpost.dead_letter TO {role}"));
     rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
     publish_and_stop(&rig, 0);
     rig.call(&["checkpoint", "show"]).assert_success();

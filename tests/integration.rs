@@ -7,14 +7,17 @@
 )]
 
 mod bounds;
+mod chaos;
 mod cli;
 mod commands;
 mod config;
 mod crash;
+mod dead_letters;
 mod delivery;
 mod describing;
 mod faults;
 mod import;
+mod observe;
 mod papers;
 mod parity;
 mod rig;

@@ -364,7 +364,7 @@ fn every_file_of_ours_that_a_document_names_is_there() {
 #[test]
 fn every_setting_that_a_document_names_is_in_the_manual() {
     let manual = reference::render();
-    let sections = ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "log"];
+    let sections = ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "http", "log"];
     let mut count = 0;
     for (path, text) in documents() {
         for span in code_spans(&text) {

@@ -2,6 +2,8 @@
 //!
 //! Nothing is configured here that could be configured in the file, so that what a relay does can be read in one place.
 
+mod dlq;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,13 +18,13 @@ use crate::config::settings::Store;
 use crate::config::{self, Error, Loaded, Process, Settings};
 use crate::debezium;
 use crate::exit::{Ended, Exit};
-use crate::observe;
+use crate::observe::{log, manual};
 
 const EXAMPLES: &str = "\
 Examples:
   walpost config check -c walpost.toml     say everything that is wrong with a configuration
   walpost init -c walpost.toml --dry-run   print the SQL that prepares the database
-  walpost init -c walpost.toml             run it: publication, checkpoint table, slot, first checkpoint
+  walpost init -c walpost.toml             run it: publication, tables, slot, first checkpoint
   walpost run -c walpost.toml              publish until SIGTERM";
 
 /// Publishes a PostgreSQL transactional outbox to Kafka, from the write-ahead log.
@@ -47,9 +49,9 @@ enum Command {
         after_long_help = Exit::table()
     )]
     Run(Run),
-    /// Prepare the database: publication, checkpoint table, slot, first checkpoint
+    /// Prepare the database: publication, tables of our own, slot, first checkpoint
     #[command(
-        long_about = "Creates what is missing in the database (publication, checkpoint table, slot, first checkpoint), in this order, and prints the SQL. \
+        long_about = "Creates what is missing in the database (publication, tables for checkpoint and dead letters, slot, first checkpoint), in this order, and prints the SQL. \
                       What is there already stays as it is, so it can be repeated, also after an outbox was added."
     )]
     Init(Init),
@@ -58,6 +60,15 @@ enum Command {
     /// Look after the checkpoint
     #[command(subcommand)]
     Checkpoint(Checkpoint),
+    /// Print how things stand, and end with 10 where not all is well
+    #[command(
+        long_about = "Asks the database about slot, checkpoint and publication, and the relay itself where it answers at http.listen. Prints a short \
+                      table, and a sentence for each thing that is not well. Works while no relay runs, and changes nothing."
+    )]
+    Status(Status),
+    /// Look after the rows that were set aside
+    #[command(subcommand)]
+    Dlq(dlq::Dlq),
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
@@ -93,6 +104,15 @@ struct Run {
     /// Stop by itself once everything committed before this position is published and checkpointed
     #[arg(long, value_name = "LSN")]
     until: Option<Lsn>,
+}
+
+#[derive(Debug, Args)]
+struct Status {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -189,6 +209,8 @@ enum Config {
     Check(ConfigFile),
     /// Print the manual of the configuration file, as Markdown
     Reference,
+    /// Print the manual of the figures that /metrics shows, as Markdown
+    Metrics,
     /// Print what becomes of every option of Debezium, as Markdown
     Debezium,
 }
@@ -224,10 +246,19 @@ fn perform(command: Command) -> Exit {
             };
             with_settings(&config, |settings| commands::checkpoint(settings, action))
         }
+        Command::Status(Status { config, json }) => {
+            let form = if json { commands::Form::Json } else { commands::Form::Table };
+            with_settings(&config, |settings| commands::status(settings, form))
+        }
+        Command::Dlq(asked) => {
+            let (config, action) = asked.into_action();
+            with_settings(&config, |settings| commands::dlq(settings, action))
+        }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
         Command::Completions { shell } => write_out(&commands::completions(Cli::command(), shell)),
         Command::Man { folder } => finish(async move { commands::man(Cli::command(), &folder) }),
+        Command::Config(Config::Metrics) => print(&manual::render()),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
         Command::Import(Import::Debezium(asked)) => {
             let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
@@ -265,7 +296,7 @@ where
     F: Future<Output = Outcome>,
 {
     let Some(Loaded { settings, warnings }) = load(&config.path) else { return Exit::Configuration };
-    observe::start(settings.log());
+    log::start(settings.log());
     for warning in warnings {
         tracing::warn!(config = %config.path.display(), "{warning}");
     }

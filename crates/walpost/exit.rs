@@ -59,6 +59,8 @@ exits! {
     OutputClosed = 8,
     /// The relay was made to stop before it had delivered and checkpointed everything; the next start repeats that
     ForcedStop = 9,
+    /// `walpost status` found that not all is well
+    Unwell = 10,
     /// Start refused: there is neither a slot nor a checkpoint
     Fresh = 20,
     /// Start refused: there is a checkpoint and no slot

@@ -12,12 +12,14 @@ use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
 use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
-use walpost_core::port::{Checkpoints, Sink, Ticket};
+use walpost_core::poison::Inventory;
+use walpost_core::port::{Checkpoints, DeadLetters, Sink, Ticket};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{self, Store};
+use walpost_postgres::dead_letter::{self, LetterStore};
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
@@ -27,8 +29,9 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 
 use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
-use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, drive};
+use crate::driver::{Checkpointer, Clock, Describer, Driven, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
+use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::{journal, misfit, relay};
@@ -58,6 +61,7 @@ pub struct Supervisor {
     clock: Clock,
     backoff: Backoff,
     seed: u64,
+    recorder: Recorder,
     memory: Option<Memory>,
     next_ticket: Ticket,
     has_streamed: bool,
@@ -133,6 +137,8 @@ enum Trouble {
     Postgres(PostgresError),
     /// The checkpoint store could not be read or claimed.
     Checkpoint(checkpoint::Error),
+    /// The dead letters could not be read.
+    Letters(dead_letter::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
     /// Where we streamed before is a standby now, or only a standby answers: a failover is under way.
@@ -149,6 +155,32 @@ enum Trouble {
     Unprepared(Ended),
     /// A session ended.
     Session { cause: Cause, rest: Rest, source_error: Option<PostgresError> },
+}
+
+impl Trouble {
+    /// The word for it among the figures.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::StoppedBefore(_) => "stopped",
+            Self::Postgres(_) => "postgres",
+            Self::Checkpoint(_) => "checkpoint",
+            Self::Letters(_) => "dead_letters",
+            Self::Start(_) => "start",
+            Self::NoPrimary(_) => "no_primary",
+            Self::Unpublished(_) => "unpublished",
+            Self::Misfit(_) => "misfit",
+            Self::Moved => "checkpoint_moved",
+            Self::Sink(_) => "sink",
+            Self::Unprepared(_) => "unprepared",
+            Self::Session { cause, .. } => match cause {
+                Cause::Stopped => "stopped",
+                Cause::SourceLost => "source_lost",
+                Cause::Silent => "source_silent",
+                Cause::Broken(_) => "protocol",
+                Cause::Undeliverable(..) => "undeliverable",
+            },
+        }
+    }
 }
 
 impl From<Hindrance> for Trouble {
@@ -176,7 +208,15 @@ impl Supervisor {
     /// A supervisor of this relay. It stops by itself at `until`, if that is given. `seed` makes the waits of many relays
     /// differ.
     #[must_use]
-    pub fn new(settings: Settings, until: Option<Lsn>, sink: AnySink, stop: Stop, clock: Clock, seed: u64) -> Self {
+    pub fn new(
+        settings: Settings,
+        until: Option<Lsn>,
+        sink: AnySink,
+        stop: Stop,
+        clock: Clock,
+        seed: u64,
+        recorder: Recorder,
+    ) -> Self {
         let session_settings = session::Settings { stop_at: until, ..settings.session() };
         let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
         Self {
@@ -187,6 +227,7 @@ impl Supervisor {
             clock,
             backoff,
             seed,
+            recorder,
             memory: None,
             next_ticket: Ticket(0),
             has_streamed: false,
@@ -202,15 +243,21 @@ impl Supervisor {
     pub async fn run(mut self, on_first_stream: impl Fn()) -> (AnySink, Outcome) {
         loop {
             let trouble = self.attempt(&on_first_stream).await;
+            let cause = trouble.word();
             match decide(trouble, self.sink.exit(), self.settings.source().slot().as_str()) {
-                Decision::End(outcome) => return (self.sink, outcome),
+                Decision::End(outcome) => {
+                    self.recorder.stopping();
+                    return (self.sink, outcome);
+                }
                 Decision::Again(reason) => {
+                    self.recorder.reconnecting(cause, &reason);
                     let wait = self.backoff.next_wait();
                     let wait_ms = wait.as_millis();
                     tracing::warn!(reason, tries = self.backoff.tries(), wait_ms, "trying again");
                     self.wait(wait).await;
                 }
                 Decision::StandBy(reason) => {
+                    self.recorder.standing_by(&reason);
                     if self.stands_by_for.as_ref() != Some(&reason) {
                         tracing::warn!(reason, "standing by");
                         self.stands_by_for = Some(reason);
@@ -327,6 +374,14 @@ impl Supervisor {
         let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
         let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, settled_rows, &server);
         let epoch = store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?;
+        // After the claim: what another relay of this name set aside is there.
+        let (letters, inventory) = match self.letters() {
+            Some(mut letters) => {
+                let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
+                (Some(letters), inventory)
+            }
+            None => (None, Inventory::default()),
+        };
         let beginning = session::Start {
             position,
             // The claim wrote it.
@@ -335,16 +390,19 @@ impl Supervisor {
             commit_time,
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
             settled_rows,
+            inventory,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
         };
-        Ok(Connection { sql, stream, store, checkpoint: Checkpoint { epoch, ..checkpoint }, beginning, server })
+        let checkpoint = Checkpoint { epoch, ..checkpoint };
+        Ok(Connection { sql, stream, store, letters, checkpoint, beginning, server })
     }
 
     async fn stream(&mut self, connection: Connection, on_first_stream: &impl Fn()) -> Trouble {
-        let Connection { sql, stream, store, checkpoint, beginning, server } = connection;
+        let Connection { sql, stream, store, letters, checkpoint, beginning, server } = connection;
+        let position = beginning.position;
         tracing::info!(
-            position = %beginning.position,
+            %position,
             timeline = server.timeline.0,
             slot = %self.settings.source().slot(),
             checkpoint = store.place(),
@@ -357,8 +415,12 @@ impl Supervisor {
         let epoch = checkpoint.epoch;
         let checkpointer = Checkpointer::start(store, checkpoint, |error| !error.class().is_retried());
         let describer = self.describer(&sql);
+        let is_overtaking = !self.session_settings.poison.is_parking();
+        let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
+        let staff = Staff { checkpointer, describer, letters };
         let mut session =
             Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
+        self.recorder.streaming(&session);
         let mut stop = self.stop.clone();
         let mut watcher = sql.watcher();
         let server_gone = async {
@@ -375,13 +437,14 @@ impl Supervisor {
                 finding = opening_gap(&sql, &self.settings) => gap = Some(finding),
             }
         };
-        let signals = Signals { stop: stopped_or_gap, server_gone };
-        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, describer, signals, self.clock).await;
+        let signals = Signals { stop: stopped_or_gap, server_gone, recorder: &mut self.recorder };
+        let driven = drive(&mut session, stream, &mut self.sink, staff, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
-        if session.received() > beginning.position {
+        if session.received() > position {
             self.backoff.reset();
         }
         journal::ended(&session, &driven.end);
+        self.recorder.ended(&session);
         let rest = Rest {
             unsettled: driven.end.unsettled,
             unsaved: driven.end.unsaved,
@@ -399,6 +462,11 @@ impl Supervisor {
                 None => Trouble::Session { cause, rest, source_error },
             },
         }
+    }
+
+    /// Where rows are set aside, if any may be.
+    fn letters(&self) -> Option<LetterStore> {
+        self.session_settings.poison.needs_store().then(|| relay::letters(&self.settings))
     }
 
     /// Asks the server that we stream from.
@@ -475,6 +543,8 @@ struct Connection {
     sql: sql::Session,
     stream: Stream,
     store: Store,
+    /// Where rows are set aside, if any may be.
+    letters: Option<LetterStore>,
     /// As it was claimed.
     checkpoint: Checkpoint,
     beginning: session::Start,
@@ -507,6 +577,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         // Like the slot: another instance has it, or the writer of our own last connection is still at it.
         Trouble::Checkpoint(error @ checkpoint::Error::Locked { .. }) => Decision::StandBy(chain(&error)),
         Trouble::Checkpoint(error) => judge(error.class(), &chain(&error)),
+        Trouble::Letters(error) => judge(error.class(), &chain(&error)),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, rest, source_error } => match cause {

@@ -19,6 +19,7 @@ macro_rules! say {
 }
 
 mod bench;
+mod chaos;
 mod conformance;
 mod demo;
 mod dependencies;
@@ -56,6 +57,12 @@ Commands:
                              --runs R              how often; by default three times
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
+  chaos [--minutes N] [--seed S] [--faults A,B] [--store postgres|file] [--exactly-once] [--release] [--list]
+                           Let writers write, do one fault after another to relay, servers and network for three minutes, and
+                           hold every row against every record that came. Fails if anything is lost, out of order, altered, not
+                           committed, or repeated without need, and if a fault did not hit. A seed that was printed can be replayed;
+                           --list names the faults; --exactly-once lets nothing come again at all; --release takes optimised
+                           programs, which check fewer of their own assumptions.
   conformance record CASES OUT
                            Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the
                            records that came of it.
@@ -91,6 +98,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["bench", "drain", options @ ..] => bench::run(options),
+        ["chaos", options @ ..] => chaos::run(options),
         ["conformance", "record", cases, out] => conformance::record(cases, out),
         ["demo"] => demo::run(demo::Broker::None),
         ["demo", "--kafka"] => demo::run(demo::Broker::Kafka),

@@ -230,6 +230,7 @@ mod tests {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
+            inventory: crate::poison::Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,
         };

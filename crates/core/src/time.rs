@@ -61,6 +61,15 @@ impl Timestamp {
         Self(micros)
     }
 
+    /// From microseconds since 1970-01-01 00:00 UTC, unless they lie before what PostgreSQL's clock can count.
+    #[must_use]
+    pub const fn from_unix_micros(micros: i64) -> Option<Self> {
+        match micros.checked_sub(POSTGRES_EPOCH_MICROS) {
+            Some(micros) => Some(Self(micros)),
+            None => None,
+        }
+    }
+
     /// Microseconds since 2000-01-01 00:00 UTC.
     #[must_use]
     pub const fn postgres_micros(self) -> i64 {

@@ -30,6 +30,8 @@ pub struct Subject {
     pub outboxes: Vec<OutboxSubject>,
     /// Whether the checkpoint is kept in the source database.
     pub with_checkpoint_table: bool,
+    /// Whether rows may be set aside.
+    pub with_dead_letter_table: bool,
 }
 
 /// An outbox and what its router needs.
@@ -55,7 +57,9 @@ pub struct Inspection {
     /// Every publication of this database.
     pub publication_names: Vec<String>,
     /// The table of checkpoints, if there is one.
-    pub checkpoint_table: Option<CheckpointTable>,
+    pub checkpoint_table: Option<OwnTable>,
+    /// The table of dead letters, if there is one.
+    pub dead_letter_table: Option<OwnTable>,
     /// Those of the publications that exist.
     pub publications: Vec<Publication>,
     /// The outboxes, in the order of the subject.
@@ -115,12 +119,12 @@ pub struct Role {
     pub may_create: bool,
 }
 
-/// `walpost.checkpoint`, as the role sees it.
+/// A table of walpost's own, as the role sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckpointTable {
+pub struct OwnTable {
     /// USAGE on its schema.
     pub is_reachable: bool,
-    /// SELECT, INSERT and UPDATE, which a relay needs.
+    /// The privileges on it that a relay needs.
     pub is_writable: bool,
 }
 
@@ -250,12 +254,17 @@ SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.prpubid = $1 ORDER BY 1, 2";
 
-const CHECKPOINT_TABLE: &str = "
+const OWN_TABLE: &str = "
 SELECT has_schema_privilege(n.oid, 'USAGE') AS is_reachable,
-       (SELECT bool_and(has_table_privilege(c.oid, privilege))
-        FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS privilege) AS is_writable
+       (SELECT bool_and(has_table_privilege(c.oid, privilege)) FROM unnest($2::text[]) AS privilege) AS is_writable
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'walpost' AND c.relname = 'checkpoint'";
+WHERE n.nspname = 'walpost' AND c.relname::text = $1";
+
+/// What a relay does with its checkpoint.
+const CHECKPOINT_PRIVILEGES: &[&str] = &["SELECT", "INSERT", "UPDATE"];
+
+/// What a relay does with its dead letters: those that ended long ago it deletes.
+const DEAD_LETTER_PRIVILEGES: &[&str] = &["SELECT", "INSERT", "UPDATE", "DELETE"];
 
 const PUBLISHED: &str = "
 SELECT schemaname::text AS schema, tablename::text AS name,
@@ -292,7 +301,8 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
     let slot = slot_state(session, &subject.slot).await?;
     let slot_names = names(session, SLOT_NAMES).await?;
     let publication_names = names(session, PUBLICATION_NAMES).await?;
-    let checkpoint_table = checkpoint_table(session).await?;
+    let checkpoint_table = own_table(session, "checkpoint", CHECKPOINT_PRIVILEGES).await?;
+    let dead_letter_table = own_table(session, "dead_letter", DEAD_LETTER_PRIVILEGES).await?;
     let publications = publications(session, &subject.publications).await?;
     let mut tables = Vec::new();
     for outbox in &subject.outboxes {
@@ -309,17 +319,17 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
         slot_names,
         publication_names,
         checkpoint_table,
+        dead_letter_table,
         publications,
         tables,
         replication_refused,
     })
 }
 
-async fn checkpoint_table(session: &Session) -> Result<Option<CheckpointTable>, Error> {
-    let rows = session.query(CHECKPOINT_TABLE, &[]).await?;
-    let table = |row: &Row| {
-        Ok(CheckpointTable { is_reachable: field(row, "is_reachable")?, is_writable: field(row, "is_writable")? })
-    };
+async fn own_table(session: &Session, name: &str, privileges: &[&str]) -> Result<Option<OwnTable>, Error> {
+    let rows = session.query(OWN_TABLE, &[&name, &privileges]).await?;
+    let table =
+        |row: &Row| Ok(OwnTable { is_reachable: field(row, "is_reachable")?, is_writable: field(row, "is_writable")? });
     rows.first().map(table).transpose()
 }
 

@@ -20,6 +20,7 @@ pub fn findings(inspection: &Inspection, subject: &Subject) -> Vec<Finding> {
     capacity(inspection, &mut found);
     role(inspection, &mut found);
     checkpoint_table(inspection, subject, &mut found);
+    dead_letter_table(inspection, subject, &mut found);
     publications(inspection, subject, &mut found);
     tables::tables(inspection, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -119,6 +120,28 @@ fn checkpoint_table(inspection: &Inspection, subject: &Subject, found: &mut Vec<
             "run GRANT USAGE ON SCHEMA walpost TO {role} and GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO {role}"
         );
         found.push(Finding::error("walpost.checkpoint", sentence, remedy));
+    }
+}
+
+fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
+    const NAME: &str = "walpost.dead_letter";
+    if !subject.with_dead_letter_table {
+        return;
+    }
+    let Some(table) = &inspection.dead_letter_table else {
+        let sentence = "the table does not exist, so no row can be set aside";
+        let remedy = "run: walpost init; to have the relay stop at a bad row instead, write on_bad_row = \"stop\" under [dead_letter]";
+        found.push(Finding::error(NAME, sentence, remedy));
+        return;
+    };
+    if !table.is_reachable || !table.is_writable {
+        let role = &inspection.role.name;
+        let sentence = format!("the role \"{role}\" may not read and write the dead letters");
+        let role = quote_identifier(role);
+        let remedy = format!(
+            "run GRANT USAGE ON SCHEMA walpost TO {role} and GRANT SELECT, INSERT, UPDATE, DELETE ON {NAME} TO {role}"
+        );
+        found.push(Finding::error(NAME, sentence, remedy));
     }
 }
 

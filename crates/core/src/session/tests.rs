@@ -11,10 +11,12 @@ use bytes::Bytes;
 use crate::failure::{Class, Failure};
 use crate::frame::Keepalive;
 use crate::pgoutput::{Begin, Commit, Insert, Message};
+use crate::poison::OnBadRow;
 
 use super::simulation::server::{TABLES, description, foreign_row, frame, relation, row};
 use super::simulation::world::outboxes;
 use super::*;
+use crate::poison;
 
 const OUTBOX: usize = 0;
 const FOREIGN: usize = 2;
@@ -31,6 +33,9 @@ struct Desk {
 enum Asked {
     Publish(u64),
     Describe(u32),
+    SetAside(u64, poison::Cause),
+    Conclude(i64, Conclusion),
+    TakeInventory,
     Reset,
     Checkpoint(u64),
     Confirm(u64),
@@ -42,7 +47,7 @@ enum Asked {
 
 impl Desk {
     fn new() -> Self {
-        Self::with(Settings::default())
+        Self::with(Settings { poison: stopping(), ..Settings::default() })
     }
 
     fn with(settings: Settings) -> Self {
@@ -52,9 +57,10 @@ impl Desk {
     /// The relations are told and described already, and so is the first status update told.
     fn at(start: Start, settings: Settings) -> Self {
         let now = Moment::since_origin(Duration::from_secs(100));
+        let checkpointed = start.checkpointed.get();
         let mut desk = Self { session: Session::new(settings, outboxes(), start, now), now };
         desk.tell_shape(0).receive(&relation(FOREIGN, 0));
-        assert!(desk.asked().contains(&Asked::Confirm(start.checkpointed.get())));
+        assert!(desk.asked().contains(&Asked::Confirm(checkpointed)));
         desk
     }
 
@@ -67,6 +73,7 @@ impl Desk {
             commit_time: end.commit_time,
             first_owed: end.first_owed,
             settled_rows: None,
+            inventory: Inventory::default(),
             first_ticket: end.next_ticket,
             seed: 2,
         };
@@ -144,6 +151,9 @@ impl Desk {
                 assert_eq!((relation, table), (TABLES[OUTBOX].0, &outboxes()[OUTBOX].table));
                 Asked::Describe(relation)
             }
+            Action::SetAside(ticket, letter) => Asked::SetAside(ticket.0, letter.cause),
+            Action::Conclude(letter, conclusion) => Asked::Conclude(letter.0, conclusion),
+            Action::TakeInventory => Asked::TakeInventory,
             Action::ResetSink => Asked::Reset,
             Action::Checkpoint(progress) => Asked::Checkpoint(progress.position.get()),
             Action::Confirm(StatusUpdate { confirmed, reply_requested: false }) => Asked::Confirm(confirmed.get()),
@@ -224,6 +234,11 @@ impl Desk {
     }
 }
 
+/// Nothing is set aside.
+fn stopping() -> Policy {
+    Policy { on_bad_row: OnBadRow::Stop, ..Policy::default() }
+}
+
 fn start() -> Start {
     Start {
         position: Lsn::new(START),
@@ -232,6 +247,7 @@ fn start() -> Start {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
+        inventory: Inventory::default(),
         first_ticket: Ticket(0),
         seed: 1,
     }

@@ -8,7 +8,7 @@ use crate::error::{Phase, ServerError};
 use crate::identifier::SlotName;
 use walpost_core::description::Description;
 
-use crate::inspect::{CheckpointTable, InspectedTable, OutboxSubject, PublishedTable, Role, Table, TableColumn};
+use crate::inspect::{InspectedTable, OutboxSubject, OwnTable, PublishedTable, Role, Table, TableColumn};
 
 fn outbox() -> TableName {
     TableName { schema: "public".to_owned(), table: "outbox".to_owned() }
@@ -21,6 +21,7 @@ fn subject() -> Subject {
         publications: vec!["walpost".to_owned()],
         outboxes: vec![OutboxSubject { table: outbox(), columns }],
         with_checkpoint_table: true,
+        with_dead_letter_table: true,
     }
 }
 
@@ -53,7 +54,8 @@ fn sound() -> Inspection {
         slot: None,
         slot_names: Vec::new(),
         publication_names: vec!["walpost".to_owned()],
-        checkpoint_table: Some(CheckpointTable { is_reachable: true, is_writable: true }),
+        checkpoint_table: Some(OwnTable { is_reachable: true, is_writable: true }),
+        dead_letter_table: Some(OwnTable { is_reachable: true, is_writable: true }),
         publications: vec![Publication {
             name: "walpost".to_owned(),
             all_tables: false,
@@ -246,12 +248,29 @@ fn a_start_that_would_pass_over_rows_is_refused() {
 fn a_checkpoint_that_the_role_may_not_write_is_found_where_it_is_kept_there() {
     for (is_reachable, is_writable) in [(false, true), (true, false), (false, false)] {
         let mut inspection = sound();
-        inspection.checkpoint_table = Some(CheckpointTable { is_reachable, is_writable });
+        inspection.checkpoint_table = Some(OwnTable { is_reachable, is_writable });
         let found = findings(&inspection, &subject());
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].severity, found[0].subject.as_str()), (Severity::Error, "walpost.checkpoint"));
         assert!(found[0].remedy.contains("ON walpost.checkpoint TO \"relay\""), "{}", found[0]);
         assert_eq!(findings(&inspection, &Subject { with_checkpoint_table: false, ..subject() }), []);
+    }
+}
+
+#[test]
+fn a_table_of_dead_letters_that_is_missing_or_cannot_be_written_is_found_where_rows_may_be_set_aside() {
+    let table = |is_reachable, is_writable| Some(OwnTable { is_reachable, is_writable });
+    for (dead_letter_table, remedy) in [
+        (None, "walpost init"),
+        (table(false, true), "GRANT USAGE ON SCHEMA walpost TO \"relay\""),
+        (table(true, false), "ON walpost.dead_letter TO \"relay\""),
+    ] {
+        let inspection = Inspection { dead_letter_table, ..sound() };
+        let found = findings(&inspection, &subject());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].severity, found[0].subject.as_str()), (Severity::Error, "walpost.dead_letter"));
+        assert!(found[0].remedy.contains(remedy), "{}", found[0]);
+        assert_eq!(findings(&inspection, &Subject { with_dead_letter_table: false, ..subject() }), []);
     }
 }
 

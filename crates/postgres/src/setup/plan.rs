@@ -10,6 +10,7 @@ use crate::inspect::Publication;
 
 const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
 const SETTLED_ROWS: &str = include_str!("../../../../migrations/0003_settled_rows.sql");
+const DEAD_LETTER_TABLE: &str = include_str!("../../../../migrations/0004_dead_letter.sql");
 const OUTBOX_TABLE: &str = include_str!("../../../../migrations/0002_outbox.sql");
 /// The name that the reference table has in its migration.
 const OUTBOX_NAME: &str = "\"public\".\"outbox\"";
@@ -21,6 +22,7 @@ pub fn plan(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpo
     outboxes(settings, facts, &mut plan);
     publications(settings, facts, &mut plan);
     checkpoint_table(settings, facts, &mut plan);
+    dead_letter_table(settings, facts, &mut plan);
     slot(settings, facts, checkpoint, &mut plan);
     privileges(settings, facts, &mut plan);
     plan
@@ -177,6 +179,12 @@ fn checkpoint_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
             SETTLED_ROWS.to_owned(),
             "what the table of an earlier walpost lacks; relays that run go on meanwhile",
         );
+    }
+}
+
+fn dead_letter_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    if settings.with_dead_letter_table && !facts.has_dead_letter_table {
+        plan.schema(DEAD_LETTER_TABLE.to_owned(), "where the relay sets aside the rows that cannot be delivered");
     }
 }
 

@@ -263,6 +263,6 @@ impl Lane {
 }
 
 /// All events of a key go to one lane.
-fn lane_of(topic: usize, key: &str) -> usize {
-    topic * PARTITIONS + usize::from(key.as_bytes()[0]) % PARTITIONS
+fn lane_of(topic: usize, key: Option<&str>) -> usize {
+    topic * PARTITIONS + key.map_or(0, |key| usize::from(key.as_bytes()[0])) % PARTITIONS
 }

@@ -18,6 +18,7 @@ fn settings() -> SetupSettings {
         outboxes: vec![table("Order.Outbox"), table("outbox")],
         with_outbox: false,
         with_checkpoint_table: true,
+        with_dead_letter_table: true,
         failover: false,
     }
 }
@@ -44,6 +45,7 @@ fn nothing_but_tables() -> Facts {
         missing_schemas: Vec::new(),
         has_checkpoint_table: false,
         has_former_checkpoint_table: false,
+        has_dead_letter_table: false,
         slot: None,
     }
 }
@@ -82,6 +84,7 @@ fn everything() -> Facts {
         missing_schemas: Vec::new(),
         has_checkpoint_table: true,
         has_former_checkpoint_table: false,
+        has_dead_letter_table: true,
         slot: Some(slot()),
         ..nothing_but_tables()
     }
@@ -106,7 +109,7 @@ fn statements(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn a_fresh_database_gets_publication_then_table_then_slot() {
+fn a_fresh_database_gets_publication_then_tables_then_slot() {
     let plan = plan(&settings(), &nothing_but_tables(), None);
     assert_eq!(
         statements(&plan),
@@ -114,6 +117,7 @@ fn a_fresh_database_gets_publication_then_table_then_slot() {
             "CREATE PUBLICATION \"Wal.Post\" FOR TABLE \"public\".\"Order.Outbox\", \"public\".\"outbox\" \
              WITH (publish = 'insert', publish_via_partition_root = true)",
             CHECKPOINT_TABLE,
+            DEAD_LETTER_TABLE,
             "SELECT pg_create_logical_replication_slot('walpost', 'pgoutput')",
         ]
     );
@@ -267,5 +271,23 @@ fn a_checkpoint_table_of_an_earlier_walpost_gets_what_it_lacks() {
         let added: Vec<_> = plan.steps.iter().filter(|step| step.sql.contains("settled_through")).collect();
         assert_eq!(added.len(), count);
         assert!(added.iter().all(|step| step.sql.contains("ALTER TABLE walpost.checkpoint")), "{added:?}");
+    }
+}
+
+#[test]
+fn a_table_for_dead_letters_is_made_only_where_rows_may_be_set_aside() {
+    for (with_dead_letter_table, has_dead_letter_table, expected) in
+        [(true, false, &[DEAD_LETTER_TABLE][..]), (true, true, &[]), (false, false, &[])]
+    {
+        let settings = SetupSettings { with_dead_letter_table, ..settings() };
+        let facts = Facts { has_dead_letter_table, ..everything() };
+        assert_eq!(statements(&plan(&settings, &facts, Some(&checkpoint()))), expected);
+    }
+}
+
+#[test]
+fn what_is_run_in_a_database_of_any_encoding_is_ascii() {
+    for sql in [CHECKPOINT_TABLE, SETTLED_ROWS, OUTBOX_TABLE, DEAD_LETTER_TABLE] {
+        assert!(sql.is_ascii(), "{sql}");
     }
 }
