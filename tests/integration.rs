@@ -17,6 +17,7 @@ mod delivery;
 mod describing;
 mod faults;
 mod import;
+mod limits;
 mod observe;
 mod papers;
 mod parity;
