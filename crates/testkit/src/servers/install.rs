@@ -122,7 +122,7 @@ fn kafka_archive() -> PathBuf {
 }
 
 /// Keeps two processes from fetching the same at once. The lock goes with the file.
-fn lock() -> Result<File> {
+pub(super) fn lock() -> Result<File> {
     let folder = services_folder();
     make_folder(&folder)?;
     let path = folder.join("lock");

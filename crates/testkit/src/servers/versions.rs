@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::install::lock;
 use super::jars::Jars;
 use super::process::run;
 use super::scratch::make_folder;
@@ -32,7 +33,8 @@ pub fn postgres_versions() -> impl Iterator<Item = u32> {
     VERSIONS.iter().map(|version| version.major)
 }
 
-/// The folder of the programs of a major version, for [`PostgresBuilder::programs`](super::PostgresBuilder::programs); fetched if need be.
+/// The folder of the programs of a major version, for [`PostgresBuilder::programs`](super::PostgresBuilder::programs); fetched if need be,
+/// by one at a time.
 ///
 /// # Errors
 ///
@@ -43,6 +45,7 @@ pub fn postgres_of(major: u32) -> Result<PathBuf> {
         let reason = format!("of PostgreSQL's versions only {} and Debian's can be had here", known.join(", "));
         return Err(Error::Missing { packages: vec!["postgresql"], reason });
     };
+    let lock = lock()?;
     if !jars.are_there() {
         jars.fetch()?;
     }
@@ -50,12 +53,16 @@ pub fn postgres_of(major: u32) -> Result<PathBuf> {
     if !programs.join("bin/postgres").is_file() {
         unpack(jars, &programs)?;
     }
+    drop(lock);
     Ok(programs.join("bin"))
 }
 
 /// The jar holds one compressed archive; the programs get their folder's name as the last step.
 fn unpack(jars: &Jars, programs: &std::path::Path) -> Result<()> {
     let partial = jars.folder().join("unpacking");
+    if partial.exists() {
+        std::fs::remove_dir_all(&partial).map_err(Error::io(format_args!("remove {}", partial.display())))?;
+    }
     make_folder(&partial)?;
     let mut shell = Command::new("sh");
     // A jar is a zip archive, which Java's own runtime cannot unpack by itself; Python and unzip are not everywhere.
