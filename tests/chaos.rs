@@ -21,7 +21,8 @@ const FAULTS: [Fault; 8] = [
 
 #[test]
 fn a_short_run_of_faults_loses_nothing_and_repeats_only_what_a_crash_excuses() {
-    let options = Options { program: WALPOST.into(), seed: 1, store: Store::Postgres, repeats: Repeats::Allowed };
+    let options =
+        Options { program: WALPOST.as_str().into(), seed: 1, store: Store::Postgres, repeats: Repeats::Allowed };
     let step = |(number, fault)| {
         let (pause, lasts) = (Duration::from_millis(100), Duration::from_millis(900));
         Step { number, fault, pause, lasts, dice: 40_000 }
