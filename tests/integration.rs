@@ -20,6 +20,7 @@ mod import;
 mod observe;
 mod papers;
 mod parity;
+mod parking;
 mod rig;
 mod security;
 mod slot;

@@ -123,6 +123,13 @@ fn stalls(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<String
         let age = age.as_secs();
         reasons.push(format!("nothing is taken from the stream until PostgreSQL describes an outbox, for {age} s now"));
     }
+    // Other keys may flow all the while.
+    if let Some(age) = link.letters_due_since.and_then(stalled) {
+        let age = age.as_secs();
+        reasons.push(format!(
+            "the table of the dead letters has not answered for {age} s; what is to be set aside is owed: see who locks walpost.dead_letter"
+        ));
+    }
     reasons.extend(silence(link, now, limits).or_else(|| unsent(sight, link, now, limits)));
     reasons
 }
