@@ -19,11 +19,11 @@ fn beyond_the_flood_limit_the_relay_holds_and_says_so_until_a_letter_is_dropped(
     status_of(&mut rig, &relay).assert_said(10, &["dead_letter.flood_limit is 3", "walpost dlq list"]);
     assert!(value(&relay, "walpost_held_seconds", &[("class", "row")]) >= 0.0);
     assert_eq!((count(&rig, "true"), delivered(&rig, "good")), (3, vec![]));
-    // A key that is parked does not count.
     rig.call(&["dlq", "drop", "--key", "bad-0", "--yes"]).assert_success();
     wait_for_delivered(&rig, "good", &[4]);
     wait_for_open(&rig, 3);
     wait_until_ready(&relay);
+    // What only waits behind another does not count.
     rig.insert("bad-1", 5, 20);
     wait_for_open(&rig, 23);
     rig.insert("good", 25, 1);

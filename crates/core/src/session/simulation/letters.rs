@@ -155,9 +155,21 @@ impl LetterStore {
         }
         let event = event_of(&letter);
         check(&letter, event, facts);
+        self.check_order(&letter, event, facts);
         facts.events[event].is_set_aside = true;
         self.letters.push(Stored { letter, event, mark: None, was_given_up: false, became_root: false, is_open: true });
         true
+    }
+
+    /// The order of letters is that of their key: what nobody has got yet never comes to lie behind a younger row.
+    fn check_order(&self, letter: &DeadLetter, event: usize, facts: &Facts) {
+        let is_told = facts.is_delivered(event) || facts.events[event].is_set_aside;
+        if letter.parking_key.is_none() || !facts.is_parking || is_told {
+            return;
+        }
+        let of_key = self.open().filter(|stored| stored.letter.parking_key == letter.parking_key);
+        let younger = of_key.map(|stored| stored.event).find(|other| *other > event && !facts.events[*other].is_lost);
+        assert_eq!(younger, None, "event {event} came to lie behind a younger one of its key");
     }
 
     fn conclude(&mut self, id: LetterId, conclusion: &Conclusion, facts: &mut Facts) {
