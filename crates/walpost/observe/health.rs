@@ -104,7 +104,7 @@ fn of_phase(sight: &Sight, now: Moment) -> Option<String> {
 fn held(link: &Link, now: Moment) -> Option<String> {
     let (failure, since) = (link.view.trouble.as_ref()?, now.since(link.held_since?).as_secs());
     let class = class_word(failure.class);
-    Some(format!("the sink has held the stream for {since} s ({class}): {}", failure.reason))
+    Some(format!("rows have been held for {since} s ({class}): {}", failure.reason))
 }
 
 /// What is owed and does not move.
