@@ -21,6 +21,7 @@ mod limits;
 mod observe;
 mod papers;
 mod parity;
+mod parking;
 mod repair;
 mod rig;
 mod security;

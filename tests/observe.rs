@@ -14,20 +14,20 @@ use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
 /// The page of figures, which has to be one that a collector takes.
 #[track_caller]
-fn metrics(relay: &Relay) -> Page {
+pub(crate) fn metrics(relay: &Relay) -> Page {
     let answer = relay.get("/metrics", LIMIT).unwrap();
     assert!(answer.status == 200 && answer.head.contains("text/plain; version=0.0.4"), "{answer:?}");
     Page::parse(&answer.body).unwrap_or_else(|reason| panic!("{reason}\n{}", answer.body))
 }
 
 #[track_caller]
-fn value(relay: &Relay, name: &str, labels: &[(&str, &str)]) -> f64 {
+pub(crate) fn value(relay: &Relay, name: &str, labels: &[(&str, &str)]) -> f64 {
     metrics(relay).value(name, labels).unwrap_or(f64::NAN)
 }
 
 /// Whether it is ready, its state, and its reasons in one line.
 #[track_caller]
-fn readiness(relay: &Relay) -> (bool, String, String) {
+pub(crate) fn readiness(relay: &Relay) -> (bool, String, String) {
     let answer = relay.get("/readyz", LIMIT).unwrap();
     let said: Value = serde_json::from_str(&answer.body).unwrap();
     let is_ready = said["ready"] == true;
@@ -38,13 +38,13 @@ fn readiness(relay: &Relay) -> (bool, String, String) {
 }
 
 #[track_caller]
-fn wait_until_ready(relay: &Relay) {
+pub(crate) fn wait_until_ready(relay: &Relay) {
     eventually("the relay to be ready", || readiness(relay).0);
 }
 
 /// Waits until it is not ready in this state and for a reason that contains these words; it has to live all the while.
 #[track_caller]
-fn wait_until_unready(relay: &Relay, state: &str, words: &str) {
+pub(crate) fn wait_until_unready(relay: &Relay, state: &str, words: &str) {
     eventually(&format!("{state}: {words}"), || {
         assert_eq!(relay.get("/livez", LIMIT).unwrap().status, 200);
         let (is_ready, found, reasons) = readiness(relay);

@@ -6,6 +6,7 @@
 mod batch;
 mod case;
 mod compare;
+mod letters;
 mod not_yet;
 mod replay;
 
@@ -27,9 +28,8 @@ const VARIABLE: &str = "WALPOST_CASE";
 /// How many relays run at once, each beside a database of its own.
 const STAGES: usize = 5;
 
-/// How many cases share a relay, at most; and how many of those that stop it.
+/// How many cases share a relay, at most.
 const SEATS: usize = 100;
-const STOPPING_SEATS: usize = 15;
 
 /// What a step comes to; its error is a sentence for whoever reads the failed test.
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -87,15 +87,13 @@ fn play(cases: &[Case]) -> Vec<Played> {
     played
 }
 
-/// Who shares a relay: cases of one kind of publication; and those that stop it by themselves, for each stop is a start more, which takes
-/// the longer the more outboxes there are.
+/// Who shares a relay: cases of one kind of publication.
 fn batches<'a>(cases: &[&'a Case]) -> Vec<Vec<&'a Case>> {
-    let mut kinds = BTreeMap::<(bool, &str), Vec<&Case>>::new();
+    let mut kinds = BTreeMap::<&str, Vec<&Case>>::new();
     for case in cases {
-        kinds.entry((case.has_bad_rows(), &case.publication)).or_default().push(case);
+        kinds.entry(&case.publication).or_default().push(case);
     }
-    let batches = kinds.iter().flat_map(|(kind, cases)| cases.chunks(if kind.0 { STOPPING_SEATS } else { SEATS }));
-    batches.map(<[&Case]>::to_vec).collect()
+    kinds.values().flat_map(|cases| cases.chunks(SEATS)).map(<[&Case]>::to_vec).collect()
 }
 
 /// Plays batches on one stage.

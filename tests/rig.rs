@@ -124,6 +124,14 @@ impl Rig {
         self.outboxes.push(outbox);
     }
 
+    /// Has the topics of the tables of the reference form take records of so many bytes at most.
+    #[track_caller]
+    pub(crate) fn limit_records(&self, bytes: u32) {
+        for topic in self.outboxes.iter().flat_map(Outbox::topics) {
+            self.kafka.configure_topic(&topic, &[("max.message.bytes", &bytes.to_string())]).unwrap();
+        }
+    }
+
     /// Tells the relay of any table, whose rows all go to one topic, which is made and returned.
     pub(crate) fn add_table(&mut self, table: &str, topic: &str, router: &[(&str, &str)]) -> String {
         let topic = self.topic(topic);

@@ -1,8 +1,8 @@
 //! Plays many cases at once: one database, one relay with an outbox for each case, one slot, one publication.
 //!
 //! Starting a relay and making topics is what takes the time, so most cases share it. Each still has a schema and topics of its own and its own
-//! options, and is compared in full. A relay that stops or refuses to start because of a case says so with the name of its table: that is the
-//! case's difference, unless it is what the case expects, and the relay goes on: behind the row, or without the case's outbox.
+//! options, and is compared in full. A relay that refuses to start because of a case says so with the name of its table: that is the case's
+//! difference, unless it is what the case expects, and the relay is started without the case's outbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,13 +11,12 @@ use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
 use walpost_testkit::servers::{Database, shared_kafka, shared_postgres};
 
-use super::case::{Case, DeadLetter, PARTITIONS, stage_prefix};
+use super::case::{Case, PARTITIONS, stage_prefix};
 use super::compare::Window;
 use super::replay::{
-    BAD_ROW, MARKER_COLUMNS, MARKER_ROW, STEP, STREAMING, compare, pass_over, read_to_end, readings, script, topics,
-    windows, with_outboxes,
+    MARKER_COLUMNS, MARKER_ROW, STEP, STREAMING, compare, read_to_end, readings, script, topics, windows, with_outboxes,
 };
-use super::{Outcome, Played};
+use super::{Outcome, Played, letters};
 use crate::rig::WALPOST;
 
 /// Between two looks at a relay's log.
@@ -30,8 +29,6 @@ const BAD_CONFIGURATION: i32 = 3;
 struct Member<'a> {
     case: &'a Case,
     windows: Vec<Window>,
-    /// The rows that the relay has yet to stop at.
-    bad_rows: Vec<&'a DeadLetter>,
     /// The words with which the relay has yet to refuse its table.
     refusal: Option<&'a [String]>,
     /// Whether the relay still has its outbox.
@@ -123,7 +120,6 @@ impl<'a> Member<'a> {
         Self {
             case,
             windows: Vec::new(),
-            bad_rows: ours.map(|ours| ours.dead_letters.iter().collect()).unwrap_or_default(),
             refusal: ours.and_then(|ours| ours.refuses_start.as_deref()),
             is_configured: true,
             difference: None,
@@ -148,17 +144,6 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The relay stopped at one of its rows, and said this of it.
-    fn has_stopped(&mut self, said: &str) {
-        let is_next = |row: &&DeadLetter| said.to_lowercase().contains(&row.reason_names.to_lowercase());
-        if self.bad_rows.first().is_some_and(is_next) {
-            self.bad_rows.remove(0);
-        } else {
-            self.is_configured = false;
-            self.differs(format!("the relay stops:\n    {said}"));
-        }
-    }
-
     fn judge(mut self, received: &[Received]) -> Played {
         let own = received.iter().filter(|record| record.topic.starts_with(&self.case.prefix));
         self.compare(&own.cloned().collect::<Vec<_>>());
@@ -168,9 +153,6 @@ impl<'a> Member<'a> {
     fn compare(&mut self, received: &[Received]) {
         if let Some(words) = self.refusal {
             self.differs(format!("the relay starts, and was to refuse with {words:?}"));
-        }
-        if let Some(row) = self.bad_rows.first() {
-            self.differs(format!("the relay was to stop at the row {} with {:?}", row.id, row.reason_names));
         }
         let compared = compare(self.case, &self.windows, self.case.expected(), received);
         compared.err().into_iter().for_each(|error| self.differs(error.to_string()));
@@ -198,24 +180,16 @@ impl<'a> Batch<'a> {
 
     /// Until the marker has arrived behind the older records and the relay has stopped in order.
     fn run(&mut self, hall: &mut Hall, older: usize) -> Outcome {
-        let mut relay = self.start()?;
+        let relay = self.start()?;
         self.write()?;
         let topic = marker(&self.name);
         let count = |records: &[Received]| records.iter().skip(older).filter(|record| record.topic == topic).count();
-        loop {
-            hall.read_until(&relay, |records| count(records) > 0 || !relay.is_running())?;
-            if relay.is_running() {
-                break;
-            }
-            let ended = relay.wait(STEP)?;
-            self.go_on(&ended)?;
-            relay = self.start()?;
-        }
+        hall.read_until(&relay, |records| count(records) > 0 || !relay.is_running())?;
         relay.sigterm()?;
         hall.read_until(&relay, |_| !relay.is_running())?;
         let ended = relay.wait(STEP)?;
         match (ended.code(), count(read_to_end(&mut hall.consumer)?)) {
-            (Some(0), 1) => Ok(()),
+            (Some(0), 1) => self.look_at_letters(),
             (Some(0), count) => Err(format!("the marker arrived {count} times").into()),
             _ => Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into()),
         }
@@ -256,15 +230,17 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Has the relay go on behind the row that it stopped at.
-    fn go_on(&mut self, ended: &Ended) -> Outcome {
-        let member = self.members.iter_mut().find_map(|member| Some((said_of(ended, &[&member.case.prefix])?, member)));
-        let Some((said, member)) = member.filter(|_| ended.code() == Some(BAD_ROW)) else {
-            return Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into());
-        };
-        member.has_stopped(&said);
-        pass_over(&self.database, &self.name, &self.walpost, ended)?;
-        self.configure()
+    /// Compares what was set aside with what had to be.
+    fn look_at_letters(&mut self) -> Outcome {
+        let schemas = self.database.psql("SELECT DISTINCT outbox_schema FROM walpost.dead_letter")?;
+        let schemas: BTreeSet<String> = schemas.into_iter().flatten().collect();
+        for member in &mut self.members {
+            if member.case.has_bad_rows() || schemas.contains(&member.case.prefix) {
+                let differences = letters::differences(&self.database, member.case)?;
+                differences.into_iter().for_each(|difference| member.differs(difference));
+            }
+        }
+        Ok(())
     }
 
     fn configure(&self) -> Outcome {
@@ -290,6 +266,7 @@ fn config(name: &str, database: &Database, members: &[Member<'_>]) -> Config {
         .kafka(shared_kafka().bootstrap())
         .set("source", "create", "true")
         .set("retry", "max_ms", "1000")
+        .set("dead_letter", "flood_limit", "1000")
         // The marker may arrive before what goes to other partitions.
         .set("stop", "timeout_ms", &STEP.as_millis().to_string())
         .outbox("public.parity_marker", &[("route.topic.replacement", &marker(name))]);

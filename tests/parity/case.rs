@@ -211,7 +211,7 @@ impl Case {
             && self.expected().iter().chain(&self.debezium_records).all(is_own)
     }
 
-    /// Whether the relay stops at one of its rows, and has to be started again.
+    /// Whether one of its rows is to be set aside.
     pub(super) fn has_bad_rows(&self) -> bool {
         self.ours_expected.as_ref().is_some_and(|ours| !ours.dead_letters.is_empty())
     }

@@ -12,9 +12,9 @@ use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
 use walpost_testkit::servers::{Database, Row, shared_kafka, shared_postgres, wait_until};
 
-use super::case::{Case, DeadLetter, Expected, Options, literal};
+use super::case::{Case, Expected, Options};
 use super::compare::{Comparison, Window};
-use super::{Outcome, Played};
+use super::{Outcome, Played, letters};
 use crate::rig::{LIMIT, WALPOST};
 
 /// For any one step of a case.
@@ -31,7 +31,7 @@ pub(super) const MARKER_COLUMNS: &str = "(id int, aggregatetype text, aggregatei
 pub(super) const MARKER_ROW: &str = "VALUES (1, 'marker', 'key', 'text')";
 
 /// The exit code for a row that stops the relay.
-pub(super) const BAD_ROW: i32 = 7;
+const BAD_ROW: i32 = 7;
 
 /// A database in which cases are played one after the other.
 pub(super) struct Stage {
@@ -138,7 +138,7 @@ impl<'a> Play<'a> {
         match (refusal, stop) {
             (Some(words), _) => self.refuse(words),
             (None, Some(words)) => self.stop(words),
-            (None, None) => self.go_on(ours.map_or(&[], |ours| &ours.dead_letters)),
+            (None, None) => self.go_on(),
         }
     }
 
@@ -170,16 +170,10 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// All rows but the bad ones arrive.
-    fn go_on(&mut self, bad_rows: &[DeadLetter]) -> Outcome {
-        let mut relay = self.start()?;
+    /// All rows but the bad ones arrive, and those are set aside.
+    fn go_on(&mut self) -> Outcome {
+        let relay = self.start()?;
         self.write()?;
-        for bad_row in bad_rows {
-            let ended = self.assert_stopped(relay, [bad_row.reason_names.as_str()])?;
-            self.compare(&self.in_front_of(bad_row)?)?;
-            pass_over(self.database, &self.case.prefix, &self.walpost, &ended)?;
-            relay = self.start()?;
-        }
         self.wait_for_marker(&relay)?;
         let ended = relay.stop(STEP)?;
         if ended.code() != Some(0) {
@@ -187,10 +181,12 @@ impl<'a> Play<'a> {
         }
         let count = self.read()?.iter().filter(|record| record.topic == marker(self.case)).count();
         // What was in flight beside a row that the broker refused comes again.
-        if count == 0 || count > 1 && bad_rows.is_empty() {
+        if count == 0 || count > 1 && !self.case.has_bad_rows() {
             return Err(format!("the marker arrived {count} times").into());
         }
-        self.compare(self.case.expected())
+        self.compare(self.case.expected())?;
+        let differences = letters::differences(self.database, self.case)?;
+        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n  ").into()) }
     }
 
     fn start(&self) -> Outcome<Relay> {
@@ -219,24 +215,12 @@ impl<'a> Play<'a> {
     }
 
     /// Waits until the relay has ended by itself because of a row, and said so.
-    fn assert_stopped<'b>(&self, relay: Relay, words: impl IntoIterator<Item = &'b str>) -> Outcome<Ended> {
+    fn assert_stopped<'b>(&self, relay: Relay, words: impl IntoIterator<Item = &'b str>) -> Outcome {
         let ended = relay.wait(STEP)?;
         if ended.code() != Some(BAD_ROW) {
             return Err(format!("the relay ended with {}; its log:\n{}", ended.status, ended.log).into());
         }
-        assert_words(&ended, words)?;
-        Ok(ended)
-    }
-
-    /// What is expected of the rows that were written before this one.
-    fn in_front_of(&self, bad_row: &DeadLetter) -> Outcome<Vec<Expected>> {
-        let text = self.case.dml.join("\n");
-        let place = |id: &str| text.find(&literal(id)).ok_or_else(|| format!("no statement writes the row {id}"));
-        let end = place(&bad_row.id)?;
-        let ids = self.case.expected().iter().map(|record| (record.as_received(), record));
-        let places = ids.map(|(shown, record)| Ok((place(shown.id().unwrap_or_default())?, record)));
-        let places = places.collect::<Outcome<Vec<_>>>()?;
-        Ok(places.into_iter().filter(|(place, _)| *place < end).map(|(_, record)| record.clone()).collect())
+        assert_words(&ended, words)
     }
 
     fn read(&mut self) -> Outcome<Vec<Received>> {
@@ -272,17 +256,6 @@ pub(super) fn windows(case: &Case, readings: &mut impl Iterator<Item = i64>) -> 
         return Err(format!("{} statements and {} times", case.dml.len(), times.len()).into());
     }
     Ok(case.dml.iter().zip(times.windows(2)).map(|(text, times)| window(text, times)).collect())
-}
-
-/// Goes on without the transaction of a row, by the two commands of the sentence that the relay ended with.
-pub(super) fn pass_over(database: &Database, slot: &str, walpost: &Walpost, ended: &Ended) -> Outcome {
-    let advice = ended.log.lines().find_map(|line| line.split_once("run: SELECT "));
-    let (statement, command) =
-        advice.and_then(|(_, advice)| advice.split_once(", then walpost ")).ok_or("there is no advice")?;
-    database.psql(&format!("{}\nSELECT {statement}", walsender_gone(slot)))?;
-    let command: Vec<&str> = command.split_whitespace().take(2).collect();
-    let ended = walpost.call(&command)?;
-    if ended.code() == Some(0) { Ok(()) } else { Err(format!("{command:?} said:\n{}", ended.log).into()) }
 }
 
 /// Compares what arrived of a case with what has to.

@@ -92,6 +92,8 @@ pub struct Link {
     pub checkpoint_due_since: Option<Moment>,
     /// Since when the catalogue is awaited.
     pub undescribed_since: Option<Moment>,
+    /// Since when the store of the dead letters is awaited and has answered nothing.
+    pub letters_due_since: Option<Moment>,
 }
 
 /// What was counted since the process began.

@@ -104,7 +104,7 @@ fn of_phase(sight: &Sight, now: Moment) -> Option<String> {
 fn held(link: &Link, now: Moment) -> Option<String> {
     let (failure, since) = (link.view.trouble.as_ref()?, now.since(link.held_since?).as_secs());
     let class = class_word(failure.class);
-    Some(format!("the sink has held the stream for {since} s ({class}): {}", failure.reason))
+    Some(format!("rows have been held for {since} s ({class}): {}", failure.reason))
 }
 
 /// What is owed and does not move.
@@ -122,6 +122,13 @@ fn stalls(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<String
     if let Some(age) = link.undescribed_since.and_then(stalled) {
         let age = age.as_secs();
         reasons.push(format!("nothing is taken from the stream until PostgreSQL describes an outbox, for {age} s now"));
+    }
+    // Other keys may flow all the while.
+    if let Some(age) = link.letters_due_since.and_then(stalled) {
+        let age = age.as_secs();
+        reasons.push(format!(
+            "the table of the dead letters has not answered for {age} s; what is to be set aside is owed: see who locks walpost.dead_letter"
+        ));
     }
     reasons.extend(silence(link, now, limits).or_else(|| unsent(sight, link, now, limits)));
     reasons

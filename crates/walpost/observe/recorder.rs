@@ -183,6 +183,12 @@ fn next_link(
     let has_long_owed = is_owed(&view) && before.is_some_and(|before| is_owed(&before.view));
     let progress = |view: &View| (view.received, view.counters);
     let has_progressed = before.is_none_or(|before| progress(&before.view) != progress(&view));
+    let ended = |view: &View| {
+        let Counters { set_aside, parked, replayed, returned, given_up, .. } = view.counters;
+        (set_aside, parked, replayed, returned, given_up)
+    };
+    let is_same_letter = |before: &&Link| ended(&before.view) == ended(&view);
+    let letters_due_since = before.filter(is_same_letter).and_then(|link| link.letters_due_since);
     let since = |is_so: bool, since: Option<Moment>| is_so.then(|| since.unwrap_or(now));
     let kept = |moment: Option<Moment>, is_news: bool| moment.filter(|_| !is_news).unwrap_or(now);
     Link {
@@ -190,6 +196,7 @@ fn next_link(
         progressed_at: kept(before.map(|link| link.progressed_at), has_progressed || !view.wants_frames),
         held_since: since(view.trouble.is_some(), before.and_then(|link| link.held_since)),
         undescribed_since: since(view.awaits_description, before.and_then(|link| link.undescribed_since)),
+        letters_due_since: since(view.awaits_letters, letters_due_since),
         checkpoint_due_since,
         view,
     }

@@ -318,6 +318,11 @@ impl Letters {
         self.aside.asked == 0 && self.ends.items.is_empty()
     }
 
+    /// Whether the store was asked for something and has neither answered nor failed.
+    pub(super) fn is_awaiting_store(&self) -> bool {
+        self.aside.asked > 0 || self.ends.asked > 0 || self.inventory == Wanted::Asked
+    }
+
     /// Whether a letter may be marked that is not known to be.
     pub(super) fn wants_marked(&self) -> bool {
         self.lying.letters > 0 && self.replays.is_empty()

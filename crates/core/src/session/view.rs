@@ -33,6 +33,8 @@ pub struct View {
     pub wants_frames: bool,
     /// Whether the catalogue's word about an outbox is awaited, and nothing taken before.
     pub awaits_description: bool,
+    /// Whether an answer of the store of the dead letters is awaited.
+    pub awaits_letters: bool,
     /// When the server was last heard of.
     pub heard_at: Moment,
     /// Whether it was told to stop, and finishes what it has.
@@ -58,6 +60,7 @@ impl Session {
             counters: self.counters(),
             wants_frames: self.wants_frames(),
             awaits_description: self.inbound.is_awaiting_description(),
+            awaits_letters: self.outbound.letters.is_awaiting_store(),
             heard_at: self.heard_at,
             is_stopping: matches!(self.phase, Phase::Ending { cause: Cause::Stopped, .. }),
             trouble: self.trouble().cloned(),

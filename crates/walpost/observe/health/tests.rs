@@ -39,6 +39,7 @@ fn view() -> View {
         counters: Counters::default(),
         wants_frames: true,
         awaits_description: false,
+        awaits_letters: false,
         heard_at: at(100),
         is_stopping: false,
         trouble: None,
@@ -59,6 +60,7 @@ fn well() -> Sight {
         held_since: None,
         checkpoint_due_since: None,
         undescribed_since: None,
+        letters_due_since: None,
     });
     sight
 }
@@ -137,6 +139,14 @@ const CASES: &[Case] = &[
     ("nothing is owed by a silent sink", |s| link(s).acknowledged_at = at(0), true, "streaming", &[]),
     ("a checkpoint is due", |s| link(s).checkpoint_due_since = Some(at(95)), true, "streaming", &[]),
     ("no checkpoint is written", |s| link(s).checkpoint_due_since = Some(at(90)), true, "streaming", &["due 10 s ago"]),
+    ("a letter is due", |s| link(s).letters_due_since = Some(at(95)), true, "streaming", &[]),
+    (
+        "no letter is taken",
+        |s| link(s).letters_due_since = Some(at(88)),
+        true,
+        "streaming",
+        &["dead letters has not answered for 12 s"],
+    ),
     ("no description comes", |s| link(s).undescribed_since = Some(at(85)), true, "streaming", &["describes an outbox"]),
     ("the server is quiet", |s| link(s).view.heard_at = at(81), true, "streaming", &[]),
     ("the server is silent", |s| link(s).view.heard_at = at(79), true, "streaming", &["said nothing for 21 s"]),

@@ -112,7 +112,7 @@ metrics! {
             _ => facts.seconds_since(link.acknowledged_at),
         });
     };
-    /// Seconds for which a failed delivery has held the stream, by why; left out while it is not held.
+    /// Seconds for which rows have been held after a failed delivery, or for want of room among the dead letters, by why; left out while none are.
     Gauge "walpost_held_seconds" ["class"] = |facts, to| {
         let link = facts.sight.link.as_ref();
         if let Some((trouble, since)) = link.and_then(|link| link.view.trouble.as_ref().zip(link.held_since)) {

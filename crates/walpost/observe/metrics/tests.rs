@@ -41,6 +41,7 @@ fn known() -> Sight {
         counters: Counters::default(),
         wants_frames: true,
         awaits_description: false,
+        awaits_letters: false,
         heard_at: at(99),
         is_stopping: false,
         trouble: Some(Failure::new(Class::Route, "closed")),
@@ -55,6 +56,7 @@ fn known() -> Sight {
         held_since: Some(at(96)),
         checkpoint_due_since: Some(at(98)),
         undescribed_since: None,
+        letters_due_since: None,
     });
     sight.totals.delivered = 17;
     sight.totals.undelivered = BTreeMap::from([("route", 2)]);

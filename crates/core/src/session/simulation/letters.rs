@@ -8,7 +8,7 @@ use crate::poison::{
 };
 use crate::port::Ticket;
 
-use super::facts::{Facts, Fault};
+use super::facts::{Event, Facts, Fault};
 use super::random::Random;
 use super::server::TABLES;
 
@@ -155,6 +155,7 @@ impl LetterStore {
         }
         let event = event_of(&letter);
         check(&letter, event, facts);
+        check_order(event, facts);
         facts.events[event].is_set_aside = true;
         self.letters.push(Stored { letter, event, mark: None, was_given_up: false, became_root: false, is_open: true });
         true
@@ -194,6 +195,18 @@ fn id_of(place: usize) -> LetterId {
 pub(super) fn event_of(letter: &DeadLetter) -> usize {
     let id = letter.event_id.as_deref().expect("every event has an id");
     usize::from_str_radix(id.rsplit('-').next().unwrap(), 16).unwrap()
+}
+
+/// Where keys are parked, a row is set aside behind all of its key: none that comes before it is on its way still.
+fn check_order(number: usize, facts: &Facts) {
+    let event = &facts.events[number];
+    let key = |event: &Event| event.key.map(|key| (event.table, event.route(), key));
+    if event.key.is_none() || !facts.is_parking || facts.is_accounted_for(number) {
+        return;
+    }
+    let is_missing = |other: &usize| !facts.is_accounted_for(*other) && !facts.events[*other].is_lost;
+    let older = (0..number).filter(|other| key(&facts.events[*other]) == key(event)).find(is_missing);
+    assert_eq!(older, None, "event {number} was set aside in front of one of its key");
 }
 
 /// A letter says what its row says, and keeps it.

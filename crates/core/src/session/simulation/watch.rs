@@ -179,6 +179,8 @@ impl Watch {
         let owed = session.owed();
         assert!(owed.records <= settings.max_records, "{} records are owed", owed.records);
         assert!(owed.records <= 1 || owed.bytes <= settings.max_bytes, "{} bytes are owed", owed.bytes);
+        let unsettled_since = session.outbound.ledger.oldest_commit_time();
+        assert!(owed.records > 0 || unsettled_since.is_none(), "nothing is owed, and the watermark stays behind");
         let span = session.outbound.ledger.span();
         assert!(span <= settings.max_records * SPAN + LETTER_SPAN, "the books hold {span} places");
         assert!(self.undescribed.is_none() || !session.wants_frames(), "frames are wanted before a description");

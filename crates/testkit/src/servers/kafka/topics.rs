@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, KafkaResult};
 
@@ -48,21 +48,43 @@ impl KafkaEndpoint {
         self.create(&topics.iter().map(new).collect::<Vec<_>>(), &names.join(", "))
     }
 
-    fn create(&self, topics: &[NewTopic<'_>], names: &str) -> Result<()> {
-        // A thread of its own: a runtime cannot be waited for inside another.
-        let created = thread::scope(|scope| scope.spawn(|| self.ask_for(topics)).join());
-        let created = created.unwrap_or(Err(KafkaError::Canceled));
-        created.map_err(|source| Error::Kafka { doing: format!("cannot make the topic {names}"), source })
+    /// Gives a topic this configuration and no other.
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaEndpoint::create_topic`].
+    pub fn configure_topic(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
+        let nothing_else = AlterConfig::new(ResourceSpecifier::Topic(name));
+        let wanted = configuration.iter().fold(nothing_else, |wanted, (key, value)| wanted.set(key, value));
+        self.ask(&format!("cannot configure the topic {name}"), async |admin, options| {
+            let results = admin.alter_configs([&wanted], options).await?;
+            results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
+        })
     }
 
-    fn ask_for(&self, topics: &[NewTopic<'_>]) -> KafkaResult<()> {
-        let admin: AdminClient<DefaultClientContext> =
-            ClientConfig::new().set("bootstrap.servers", self.bootstrap()).create()?;
-        let options = AdminOptions::new().request_timeout(Some(LIMIT)).operation_timeout(Some(LIMIT));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
-        let results = runtime.block_on(admin.create_topics(topics, &options))?;
-        results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
+    fn create(&self, topics: &[NewTopic<'_>], names: &str) -> Result<()> {
+        self.ask(&format!("cannot make the topic {names}"), async |admin, options| {
+            let results = admin.create_topics(topics, options).await?;
+            results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
+        })
+    }
+
+    /// Asks in a thread of its own: a runtime cannot be waited for inside another.
+    fn ask<Q>(&self, doing: &str, question: Q) -> Result<()>
+    where
+        Q: AsyncFnOnce(&AdminClient<DefaultClientContext>, &AdminOptions) -> KafkaResult<()> + Send,
+    {
+        let answer = thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                let admin = ClientConfig::new().set("bootstrap.servers", self.bootstrap()).create()?;
+                let options = AdminOptions::new().request_timeout(Some(LIMIT)).operation_timeout(Some(LIMIT));
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
+                runtime.block_on(question(&admin, &options))
+            });
+            asked.join().unwrap_or(Err(KafkaError::Canceled))
+        });
+        answer.map_err(|source| Error::Kafka { doing: doing.to_owned(), source })
     }
 }
 

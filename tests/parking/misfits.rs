@@ -1,0 +1,141 @@
+//! Rows of which no record can be made, or whose route is closed.
+
+use walpost_testkit::servers::shared_kafka;
+
+use super::{stop, wait_for_open};
+use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::rig::{LIMIT, Rig, eventually};
+
+/// Four outboxes of one relay: no topic, no text for the key, no such partition, and one without a fault.
+fn faulty(label: &str) -> Rig {
+    let mut rig = Rig::empty(label);
+    let route = rig.topic("${routedByValue}");
+    shared_kafka().create_topic(&rig.topic("order"), 3).unwrap();
+    let route = [("route.topic.replacement", route.as_str())];
+    for (table, options) in [
+        ("routed", &[][..]),
+        ("keyed", &[("table.field.event.key", "amount")]),
+        ("placed", &[("table.fields.additional.placement", "part:partition")]),
+        ("plain", &[]),
+    ] {
+        rig.sql(&format!(
+            "CREATE TABLE {table} (id int PRIMARY KEY, aggregatetype text, aggregateid text, payload text, \
+             amount numeric(10, 2) NOT NULL DEFAULT 1, part int NOT NULL DEFAULT 0)"
+        ));
+        rig.configure(|config| config.outbox(&format!("public.{table}"), &[&route, options].concat()));
+        if table == "keyed" {
+            // It has no form for what is no number, and without a default nothing stands in for it.
+            rig.sql("ALTER TABLE keyed ALTER amount DROP DEFAULT");
+            let converter = [("key.converter", "JsonConverter"), ("key.converter.schemas.enable", "false")];
+            rig.configure(|config| config.connect(&converter));
+        }
+    }
+    rig.init();
+    rig
+}
+
+fn delivered(rig: &Rig) -> Vec<i32> {
+    let mut consumer = rig.consumer();
+    let records = consumer.read_to_end(LIMIT).unwrap().iter();
+    let mut ids: Vec<i32> = records.filter_map(|record| record.id()?.parse().ok()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn a_row_of_which_no_record_can_be_made_is_set_aside_with_its_reason_and_only_its_own_key_waits() {
+    let rig = faulty("misfits");
+    let relay = rig.start_streaming();
+    // For each outbox the bad row, one behind it of its key and route, and one of another key.
+    rig.sql(
+        "INSERT INTO routed VALUES (1, 'no topic', 'k', 'p'), (2, 'no topic', 'k', 'p'), (3, 'order', 'k', 'p'), (4, NULL, 'k', 'p');
+         INSERT INTO keyed VALUES (11, 'order', 'k', 'p', 'NaN'), (12, 'order', 'k', 'p', 'NaN'), (13, 'order', 'k', 'p', 2);
+         INSERT INTO placed VALUES (21, 'order', 'k', 'p', 1, 99), (22, 'order', 'k', 'p', 1, 0), (23, 'order', 'l', 'p', 1, 1);
+         INSERT INTO plain VALUES (31, 'order', 'k', 'p'), (32, 'order', 'NaN', 'p')",
+    );
+    eventually("the rows without fault", || delivered(&rig) == [3, 13, 23, 31, 32]);
+    wait_for_open(&rig, 7);
+    let found = rig.sql(
+        "SELECT event_id, outbox_table, cause, coalesce(route, '-'), key, coalesce(topic, '-'), coalesce(reason, '-') \
+         FROM walpost.dead_letter ORDER BY event_id::int",
+    );
+    let expected = [
+        ["1", "routed", "row", "no topic", "k", "-", "no topic can be called"],
+        ["2", "routed", "parked", "no topic", "k", "-", "-"],
+        ["4", "routed", "row", "-", "k", "-", "aggregatetype"],
+        ["11", "keyed", "row", "order", "NaN", "-", "not a number"],
+        ["12", "keyed", "parked", "order", "NaN", "-", "-"],
+        ["21", "placed", "row", "order", "k", &rig.topic("order"), "has no partition 99"],
+        ["22", "placed", "parked", "order", "k", &rig.topic("order"), "-"],
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found[..6], expected[..6], "{found:?}");
+        assert!(found[6].contains(expected[6]), "{found:?}");
+    }
+    wait_until_ready(&relay);
+    assert_eq!(value(&relay, "walpost_parked_keys", &[]), 4.0);
+    // What can never be sent comes back, and can be dropped; what it held up goes.
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    eventually("the bad ones to come back", || {
+        rig.value("SELECT count(*) FROM walpost.dead_letter WHERE state = 'waiting' AND attempts = 2") == "4"
+    });
+    rig.call(&["dlq", "drop", "--outbox", "public.placed", "--cause", "row", "--yes"]).assert_success();
+    eventually("the row behind it", || delivered(&rig) == [3, 13, 22, 23, 31, 32]);
+    // Those behind are marked still.
+    rig.call(&["dlq", "drop", "--state", "waiting,replay", "--yes"]).assert_said(0, &["5 letters are marked"]);
+    wait_for_open(&rig, 0);
+    eventually("no key to be parked", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
+    stop(relay);
+}
+
+#[test]
+fn a_bad_row_whose_key_is_null_holds_nothing_up() {
+    let rig = faulty("keyless");
+    let relay = rig.start_streaming();
+    rig.sql(
+        "INSERT INTO placed VALUES (1, 'order', NULL, 'p', 1, 99), (2, 'order', NULL, 'p', 1, 0), (3, 'order', NULL, 'p', 1, 99), \
+         (4, 'order', NULL, 'p', 1, 1)",
+    );
+    eventually("the rows without fault", || delivered(&rig) == [2, 4]);
+    wait_for_open(&rig, 2);
+    let found = rig.sql("SELECT event_id, cause, queue IS NULL FROM walpost.dead_letter ORDER BY id");
+    assert_eq!(found, [["1", "row", "t"], ["3", "row", "t"]]);
+    assert_eq!(value(&relay, "walpost_parked_keys", &[]), 0.0);
+    wait_until_ready(&relay);
+    stop(relay);
+}
+
+#[test]
+fn a_closed_route_holds_unless_its_rows_are_to_be_set_aside() {
+    for is_hold in [true, false] {
+        let mut rig = faulty("closed");
+        if !is_hold {
+            rig.configure(|config| config.set("dead_letter", "on_closed_route", r#""dead_letter""#));
+        }
+        let missing = rig.topic("missing");
+        let relay = rig.start_streaming();
+        rig.sql("INSERT INTO plain VALUES (1, 'missing', 'k', 'p'), (2, 'missing', 'k', 'p'), (3, 'order', 'k', 'p')");
+        if is_hold {
+            wait_until_unready(&relay, "holding", &missing);
+            // What was on its way beside them may be there.
+            assert!(delivered(&rig).iter().all(|id| *id == 3));
+            assert_eq!(rig.value("SELECT count(*) FROM walpost.dead_letter"), "0");
+            relay.kill9().unwrap();
+            continue;
+        }
+        eventually("the row of the other topic", || delivered(&rig) == [3]);
+        wait_for_open(&rig, 2);
+        let found = rig.sql("SELECT event_id, cause, topic, coalesce(reason, '') FROM walpost.dead_letter ORDER BY id");
+        assert_eq!((&*found[0][1], &*found[0][2], &*found[1][1]), ("route", &*missing, "parked"), "{found:?}");
+        assert!(found[0][3].contains("kafka-topics.sh") && found[0][3].contains(&missing), "{found:?}");
+        wait_until_ready(&relay);
+        shared_kafka().create_topic(&missing, 1).unwrap();
+        eventually("the letters to be sent", || {
+            rig.call(&["dlq", "replay", "--topic", &missing, "--yes"]).assert_success();
+            delivered(&rig) == [1, 2, 3]
+        });
+        wait_for_open(&rig, 0);
+        stop(relay);
+    }
+}

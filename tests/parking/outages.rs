@@ -1,0 +1,117 @@
+//! The relay, or the database that keeps the letters, fails while rows are set aside and sent again: nothing is lost, and the order of each key
+//! holds.
+
+use std::time::Duration;
+
+use walpost_testkit::checker::Repeats;
+
+use super::{LARGE, SMALL, count, delivered, insert_large, narrow, stop, wait_for_delivered, wait_for_open};
+use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::rig::{LIMIT, Rig, eventually, let_pass};
+
+/// How often the relay is killed in each part.
+const KILLS: u64 = 8;
+
+#[test]
+fn a_relay_that_is_killed_while_it_sets_aside_parks_and_replays_loses_nothing_and_keeps_the_order_of_each_key() {
+    let mut rig = Rig::ready("killed", &["public.outbox", "public.other_outbox"]);
+    rig.limit_records(SMALL);
+    rig.configure(|config| {
+        config.set("sink.kafka", "compression.type", r#""none""#).set("checkpoint", "interval_ms", "100").set(
+            "dead_letter",
+            "flood_limit",
+            "100000",
+        )
+    });
+    let writers = || rig.workload().keys(40, 400).largest_payload(60_000).pause(Duration::from_millis(10));
+    let running = writers().start();
+    for kill in 0..KILLS {
+        let relay = rig.start();
+        let before = count(&rig, "true");
+        eventually("more letters", || count(&rig, "true") > before);
+        let_pass(Duration::from_millis(37 * kill));
+        relay.kill9().unwrap();
+    }
+    assert!(count(&rig, "cause = 'row'") > 0 && count(&rig, "cause = 'parked'") > 0);
+    rig.limit_records(LARGE);
+    for kill in 0..KILLS {
+        let relay = rig.start();
+        rig.call(&["dlq", "replay", "--all", "--yes"]);
+        let before = count(&rig, "state = 'sent'");
+        eventually("more letters to be sent", || count(&rig, "state = 'sent'") > before);
+        let_pass(Duration::from_millis(23 * kill));
+        relay.kill9().unwrap();
+    }
+    let relay = rig.start();
+    let _ = running.stop();
+    eventually("all letters to be sent", || {
+        rig.call(&["dlq", "replay", "--all", "--yes"]);
+        count(&rig, "state NOT IN ('sent', 'dropped')") == 0
+    });
+    rig.assert_delivered(Repeats::Allowed);
+    eventually("no key to be parked", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
+    wait_until_ready(&relay);
+    stop(relay);
+}
+
+#[test]
+fn while_the_table_is_locked_other_keys_go_on_and_the_row_stays_owed_and_the_relay_says_so() {
+    let mut rig = narrow("locked");
+    rig.configure(|config| config.set("http", "stalled_after_ms", "2000"));
+    let relay = rig.start_streaming();
+    std::thread::scope(|scope| {
+        scope.spawn(|| rig.sql("BEGIN; LOCK TABLE walpost.dead_letter; SELECT pg_sleep(8); COMMIT"));
+        let locks = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted \
+                     AND relation = 'walpost.dead_letter'::regclass";
+        eventually("the table to be locked", || rig.value(locks) != "0");
+        insert_large(&rig, "a", 0);
+        let end = rig.value("SELECT pg_current_wal_flush_lsn()");
+        rig.insert("a", 1, 1);
+        rig.insert("b", 0, 10);
+        wait_for_delivered(&rig, "b", &(0..10).collect::<Vec<_>>());
+        // Others flow all the while, and yet it does not pass for well.
+        let mut seq = 10;
+        wait_until_unready(&relay, "streaming", "dead letters");
+        while rig.value(locks) != "0" {
+            rig.insert("b", seq, 1);
+            seq += 1;
+            assert_eq!(rig.slot(&format!("confirmed_flush_lsn >= '{end}'")), "f", "the row is owed");
+        }
+        assert!(seq > 10);
+        assert_eq!(delivered(&rig, "a"), Vec::<i64>::new());
+    });
+    wait_for_open(&rig, 2);
+    wait_until_ready(&relay);
+    eventually("nothing to be owed", || value(&relay, "walpost_owed_records", &[]) == 0.0);
+    rig.limit_records(LARGE);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    rig.assert_delivered(Repeats::Allowed);
+    stop(relay);
+}
+
+#[test]
+fn sessions_that_are_terminated_while_rows_are_set_aside_and_sent_again_cost_nothing() {
+    let mut rig = narrow("severed");
+    rig.configure(|config| config.set("dead_letter", "flood_limit", "100000"));
+    let relay = rig.start_streaming();
+    let running = rig.workload().keys(40, 400).largest_payload(60_000).pause(Duration::from_millis(10)).start();
+    // The stream and the session beside it live on: only that of the letters is ended.
+    let sever = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() \
+                 AND pid <> pg_backend_pid() AND query LIKE '%walpost.dead_letter%'";
+    for round in 0..6 {
+        if round == 3 {
+            rig.limit_records(LARGE);
+            rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+        }
+        eventually("a session of the letters to end", || rig.value(sever) != "0");
+        running.wait_for_more_rows(200, LIMIT).unwrap();
+    }
+    let _ = running.stop();
+    eventually("all letters to be sent", || {
+        rig.call(&["dlq", "replay", "--all", "--yes"]);
+        count(&rig, "state NOT IN ('sent', 'dropped')") == 0
+    });
+    rig.assert_delivered(Repeats::Allowed);
+    assert!(count(&rig, "state = 'sent'") > 0);
+    stop(relay);
+}
