@@ -1,4 +1,4 @@
-//! Reads a small compacted topic from its beginning to its end: that of a Connect cluster's offsets.
+//! Reads a small compacted topic from its beginning to its end: that of a Connect cluster's offsets, or of checkpoints.
 //!
 //! It joins no group, commits nothing and waits for nothing that is written meanwhile. Of transactions it sees what was committed.
 
@@ -43,6 +43,12 @@ pub enum ReadError {
         /// Which.
         topic: String,
     },
+    /// The user may not read it.
+    #[error("topic {topic} may not be read by this user")]
+    Forbidden {
+        /// Which.
+        topic: String,
+    },
     /// It is no topic of offsets.
     #[error("topic {topic} holds more than {MAX_BYTES} bytes, and no cluster has as many offsets")]
     TooLarge {
@@ -62,15 +68,39 @@ pub enum ReadError {
 /// # Errors
 /// The topic is missing or too large, or the brokers cannot be reached or refuse.
 pub fn read_topic(settings: &Settings, servers: Option<&str>, topic: &str) -> Result<LastValues, ReadError> {
+    read_partitions(settings, servers, topic, |_| true)
+}
+
+/// The same of one partition.
+pub(crate) fn read_partition(settings: &Settings, topic: &str, partition: i32) -> Result<LastValues, ReadError> {
+    read_partitions(settings, None, topic, |id| id == partition)
+}
+
+fn read_partitions(
+    settings: &Settings,
+    servers: Option<&str>,
+    topic: &str,
+    is_wanted: impl Fn(i32) -> bool,
+) -> Result<LastValues, ReadError> {
     let failed = |error: KafkaError| ReadError::Kafka { topic: topic.to_owned(), reason: error.to_string() };
     let consumer: BaseConsumer = config(settings, servers).create().map_err(failed)?;
     let metadata = consumer.fetch_metadata(Some(topic), ANSWER).map_err(failed)?;
-    let partitions: Vec<i32> = metadata
-        .topics()
-        .iter()
-        .filter(|found| found.name() == topic && found.error().is_none())
-        .flat_map(|found| found.partitions().iter().map(rdkafka::metadata::MetadataPartition::id))
-        .collect();
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    let partitions: Vec<i32> = match found.map(|found| (found.error().map(RDKafkaErrorCode::from), found)) {
+        Some((None, found)) => found
+            .partitions()
+            .iter()
+            .map(rdkafka::metadata::MetadataPartition::id)
+            .filter(|id| is_wanted(*id))
+            .collect(),
+        Some((Some(RDKafkaErrorCode::TopicAuthorizationFailed), _)) => {
+            return Err(ReadError::Forbidden { topic: topic.to_owned() });
+        }
+        Some((Some(RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition), _)) | None => {
+            Vec::new()
+        }
+        Some((Some(code), _)) => return Err(ReadError::Kafka { topic: topic.to_owned(), reason: code.to_string() }),
+    };
     if partitions.is_empty() {
         return Err(ReadError::Missing { topic: topic.to_owned() });
     }
@@ -108,6 +138,9 @@ fn read_assigned(consumer: &BaseConsumer, topic: &str, partitions: usize) -> Res
             Some(Err(KafkaError::MessageConsumption(
                 RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::BrokerTransportFailure,
             ))) => {}
+            Some(Err(KafkaError::MessageConsumption(RDKafkaErrorCode::TopicAuthorizationFailed))) => {
+                return Err(ReadError::Forbidden { topic: topic() });
+            }
             Some(Err(source)) => return Err(ReadError::Kafka { topic: topic(), reason: source.to_string() }),
         }
     }
