@@ -13,6 +13,7 @@ mod config;
 mod crash;
 mod delivery;
 mod describing;
+mod exactly_once;
 mod faults;
 mod import;
 mod papers;
