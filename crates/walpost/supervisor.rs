@@ -335,6 +335,7 @@ impl Supervisor {
             commit_time,
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
             settled_rows,
+            alone_until: None,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
         };

@@ -200,6 +200,19 @@ impl Ledger {
         self.entries.len()
     }
 
+    /// Whether everything that was handed to the sink is settled, in whole transactions.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.out == 0 && self.watermark.events == self.cursor - self.first
+    }
+
+    /// Whether the record that waits first, if one does, begins another transaction than the one handed out before it.
+    #[must_use]
+    pub fn is_between_transactions(&self) -> bool {
+        self.watermark.events == self.cursor - self.first
+            || self.boundaries.binary_search_by_key(&self.cursor, |boundary| boundary.behind).is_ok()
+    }
+
     /// The first record in the order of the log that is not settled.
     #[must_use]
     pub fn first_owed(&self) -> Option<Identity> {

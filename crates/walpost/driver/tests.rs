@@ -281,6 +281,7 @@ fn start() -> Start {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
+        alone_until: None,
         first_ticket: Ticket(0),
         seed: 1,
     }

@@ -8,6 +8,7 @@ use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
 use crate::ledger::{Ledger, Report};
 use crate::port::{Delivery, Refusal, Ticket};
+use crate::position::Identity;
 use crate::record::Record;
 use crate::time::Moment;
 
@@ -23,6 +24,8 @@ pub(super) struct Outbound {
     trouble: Option<Failure>,
     /// A failure that no retry mends.
     verdict: Option<Verdict>,
+    /// See [`begin_singly`](Self::begin_singly).
+    singly_until: Option<Identity>,
     pub(super) stale_reports: u64,
 }
 
@@ -57,13 +60,27 @@ const FULL_RETRY: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Outbound {
     pub(super) fn new(ledger: Ledger, backoff: Backoff) -> Self {
-        Self { ledger, flow: Flow::Flowing, backoff, full_until: None, trouble: None, verdict: None, stale_reports: 0 }
+        Self {
+            ledger,
+            flow: Flow::Flowing,
+            backoff,
+            full_until: None,
+            trouble: None,
+            verdict: None,
+            singly_until: None,
+            stale_reports: 0,
+        }
+    }
+
+    /// Begins with one record at a time, up to and with the row of this identity, at which an earlier session failed.
+    pub(super) fn begin_singly(&mut self, until: Identity) {
+        self.singly_until = Some(until);
+        self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
     }
 
     /// The next record to hand over, if one may go now.
     pub(super) fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
-        self.turn(now);
-        self.full_until = self.full_until.filter(|until| now < *until);
+        self.pass(now);
         if self.verdict.is_some() || self.full_until.is_some() {
             return None;
         }
@@ -77,6 +94,12 @@ impl Outbound {
             | Flow::Collecting { .. }
             | Flow::Waiting { .. } => None,
         }
+    }
+
+    /// Moves on with the time where nothing may be handed over.
+    pub(super) fn pass(&mut self, now: Moment) {
+        self.turn(now);
+        self.full_until = self.full_until.filter(|until| now < *until);
     }
 
     /// The record of a ticket that was just handed out.
@@ -112,6 +135,7 @@ impl Outbound {
     /// The sink reported on a record.
     pub(super) fn settle(&mut self, delivery: Delivery, now: Moment) {
         let Delivery { ticket, outcome } = delivery;
+        self.end_singly_behind(ticket);
         let was_alone = self.is_alone(ticket);
         let report = match &outcome {
             Ok(()) => self.ledger.settle(ticket),
@@ -172,6 +196,17 @@ impl Outbound {
     /// Whether the sink may not be used by another before it is reset.
     pub(super) fn needs_reset(&self) -> bool {
         self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
+    /// Once the row at which an earlier session failed is with the sink, alone, those behind it may flow again.
+    fn end_singly_behind(&mut self, ticket: Ticket) {
+        let is_reached = |until: Identity| self.ledger.record(ticket).is_some_and(|record| record.identity >= until);
+        if self.singly_until.is_some_and(is_reached)
+            && let Flow::Singly { alone_until } = &mut self.flow
+        {
+            self.singly_until = None;
+            *alone_until = ticket;
+        }
     }
 
     fn delivered(&mut self, ticket: Ticket) {
@@ -267,7 +302,7 @@ mod tests {
 
     use super::*;
     use crate::lsn::Lsn;
-    use crate::position::{Identity, Timeline};
+    use crate::position::Timeline;
     use crate::record::Headers;
 
     const NOW: Moment = Moment::since_origin(Duration::from_secs(5));

@@ -8,6 +8,7 @@
 
 mod broker;
 mod facts;
+mod groups;
 mod random;
 pub(super) mod server;
 mod watch;

@@ -33,6 +33,7 @@ enum Asked {
     Describe(u32),
     Reset,
     Checkpoint(u64),
+    Commit(u64),
     Confirm(u64),
     /// A status update that asks the server for a sign of life.
     AskForLife(u64),
@@ -67,6 +68,7 @@ impl Desk {
             commit_time: end.commit_time,
             first_owed: end.first_owed,
             settled_rows: None,
+            alone_until: None,
             first_ticket: end.next_ticket,
             seed: 2,
         };
@@ -146,6 +148,7 @@ impl Desk {
             }
             Action::ResetSink => Asked::Reset,
             Action::Checkpoint(progress) => Asked::Checkpoint(progress.position.get()),
+            Action::Commit(progress) => Asked::Commit(progress.position.get()),
             Action::Confirm(StatusUpdate { confirmed, reply_requested: false }) => Asked::Confirm(confirmed.get()),
             Action::Confirm(StatusUpdate { confirmed, reply_requested: true }) => Asked::AskForLife(confirmed.get()),
             Action::Notice(notice) => Asked::Notice(notice),
@@ -232,6 +235,7 @@ fn start() -> Start {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
+        alone_until: None,
         first_ticket: Ticket(0),
         seed: 1,
     }
