@@ -1,6 +1,7 @@
 //! Exactly once into Kafka: what a reader of committed records sees, whatever happens to those who write.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use walpost_core::port::{Checkpoints, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::record::{Headers, Record};
 use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional, claimed};
-use walpost_testkit::consumer::Consumer;
-use walpost_testkit::servers::shared_kafka;
+use walpost_testkit::checker::{Repeats, check};
+use walpost_testkit::consumer::{Consumer, Received};
+use walpost_testkit::servers::{KafkaEndpoint, shared_kafka, shared_postgres};
 
-use crate::rig::LIMIT;
+use crate::rig::{LIMIT, PARTITIONS, Rig, breakable_kafka, eventually};
 
 /// Names of one test.
 struct Stage {
@@ -200,4 +202,144 @@ fn a_transaction_that_outlives_its_timeout_is_given_up_by_the_broker_and_looks_l
     stage.publish(&mut sink, 0..3);
     runtime.block_on(sink.commit(&stage.checkpoint(1))).unwrap();
     assert_eq!(stage.committed(), numbers(0..3));
+}
+
+/// A relay that commits its checkpoints together with the events.
+fn rig(kafka: &KafkaEndpoint, label: &str) -> Rig {
+    let mut rig = Rig::with_tables_on(shared_postgres(), kafka, label, &["public.outbox"]);
+    let topic = format!("checkpoint-{}", rig.database.name());
+    rig.configure(|config| {
+        config
+            .set("checkpoint", "store", r#""kafka""#)
+            .set("checkpoint", "topic", &format!("{topic:?}"))
+            // A killed relay's slot is free again soon.
+            .set("source", "wal_sender_timeout_ms", "2000")
+    });
+    rig.init();
+    rig
+}
+
+/// Waits until rows have arrived that had not arrived before.
+fn wait_for_new(consumer: &mut Consumer) {
+    let before = consumer.records().len();
+    consumer.read_count(before + 20, LIMIT).unwrap();
+}
+
+/// All that a reader of committed records sees of the rig's topics, once the relay is gone: up to marks that are written behind it.
+fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
+    let truth = rig.truth();
+    let topics: BTreeSet<String> = truth.rows().map(|row| row.topic.clone()).collect();
+    let given = [("bootstrap.servers", kafka.bootstrap())];
+    let settings = Settings::from_properties(given, Limits { records: 1000, bytes: 1 << 20 }).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut marks = 0;
+    runtime.block_on(async {
+        let mut producer = walpost_kafka::Producer::new(settings).unwrap();
+        for (topic, partition) in
+            topics.iter().flat_map(|topic| (0..PARTITIONS).map(move |partition| (topic, partition)))
+        {
+            let mark = Record {
+                identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 },
+                topic: Arc::from(topic.as_str()),
+                key: None,
+                value: Some(Bytes::from_static(b"mark")),
+                headers: Headers::new(),
+                timestamp_ms: 1_700_000_000_000,
+                partition: Some(partition),
+            };
+            producer.publish(Ticket(marks), &mark).unwrap();
+            marks += 1;
+        }
+        let done = producer.close(LIMIT).await;
+        assert!(done.iter().all(|delivery| delivery.outcome.is_ok()), "{done:?}");
+    });
+    let mut consumer = rig.consumer();
+    let is_mark = |record: &&Received| record.value.as_deref() == Some(b"mark");
+    let (mut counted, mut found) = (0, 0);
+    let read = consumer.read_until("the marks", LIMIT, |records| {
+        found += records[counted..].iter().filter(is_mark).count() as u64;
+        counted = records.len();
+        found >= marks
+    });
+    read.unwrap().iter().filter(|record| !is_mark(record)).cloned().collect()
+}
+
+#[track_caller]
+fn assert_exactly_once(rig: &Rig, kafka: &KafkaEndpoint) {
+    let truth = rig.truth();
+    assert!(!truth.is_empty(), "nothing was committed, so nothing was tested");
+    check(&truth, &seen(rig, kafka)).assert_clean(Repeats::Forbidden);
+}
+
+#[test]
+fn each_event_is_seen_exactly_once_over_kills_of_the_relay_and_of_the_broker() {
+    let mut kafka = breakable_kafka();
+    let endpoint = kafka.endpoint().clone();
+    let rig = rig(&endpoint, "once");
+    let running = rig.workload().pause(Duration::from_millis(10)).start();
+    let mut consumer = rig.consumer();
+    for attempt in 0..6 {
+        let relay = rig.start();
+        wait_for_new(&mut consumer);
+        if attempt % 3 == 1 {
+            kafka.kill9().unwrap();
+            running.wait_for_more_rows(30, LIMIT).unwrap();
+            kafka.start_again().unwrap();
+            wait_for_new(&mut consumer);
+        }
+        relay.kill9().unwrap();
+        running.wait_for_more_rows(30, LIMIT).unwrap();
+    }
+    assert!(running.stop().rolled_back_rows > 0);
+    let relay = rig.start();
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, &endpoint);
+}
+
+#[test]
+fn a_relay_that_slept_while_another_took_over_is_fenced_stands_by_and_takes_over_again() {
+    let rig = rig(shared_kafka(), "slept");
+    let running = rig.workload().pause(Duration::from_millis(10)).start();
+    let mut consumer = rig.consumer();
+    let first = rig.start_streaming();
+    wait_for_new(&mut consumer);
+    first.sigstop().unwrap();
+    let second = rig.start();
+    second.wait_for_log("streaming", LIMIT).unwrap();
+    wait_for_new(&mut consumer);
+    let lines = first.log_lines();
+    first.sigcont().unwrap();
+    first.wait_for_log_since(lines, "standing by", LIMIT).unwrap();
+    wait_for_new(&mut consumer);
+    second.kill9().unwrap();
+    first.wait_for_log_since(lines, "streaming", LIMIT).unwrap();
+    assert!(running.stop().rolled_back_rows > 0);
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    first.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, shared_kafka());
+}
+
+#[test]
+fn an_idle_relay_lets_the_slot_move_and_commands_look_after_the_checkpoint() {
+    let mut rig = rig(shared_kafka(), "idle");
+    rig.configure(|config| {
+        config.set("checkpoint", "idle_interval_ms", "200").set("checkpoint", "idle_bytes", "\"1KiB\"")
+    });
+    rig.call(&["init"]).assert_said(0, &["the checkpoint stays as it is"]);
+    rig.call(&["check"]).assert_success();
+    let relay = rig.start_streaming();
+    let before = rig.slot("confirmed_flush_lsn");
+    rig.sql("CREATE TABLE elsewhere AS SELECT generate_series(1, 10000)");
+    eventually("the slot to move", || rig.slot("confirmed_flush_lsn") != before);
+    rig.insert("a", 1, 10);
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    rig.call(&["checkpoint", "show"]).assert_said(0, &["of topic checkpoint-", "epoch 2"]);
+    rig.call(&["checkpoint", "adopt-slot"]).assert_said(0, &["now stands at the slot's"]);
+    let file = format!("file:{}", rig.walpost.folder().join("checkpoint").display());
+    rig.call(&["checkpoint", "copy", "--to", &file]).assert_said(0, &["was copied"]);
+    rig.call(&["checkpoint", "forget"]).assert_said(0, &["is forgotten"]);
+    rig.call(&["checkpoint", "forget"]).assert_said(0, &["was not there"]);
+    assert_exactly_once(&rig, shared_kafka());
 }

@@ -162,10 +162,11 @@ section! {
 
 choice! {
     /// Where the checkpoint is kept.
-    pub(super) enum StoreKind ("`\"postgres\"`, `\"file\"` or `\"slot\"`") {
+    pub(super) enum StoreKind ("`\"postgres\"`, `\"file\"`, `\"slot\"` or `\"kafka\"`") {
         Postgres = "postgres",
         File = "file",
         Slot = "slot",
+        Kafka = "kafka",
     }
 }
 
@@ -174,10 +175,21 @@ section! {
     /// a crash.
     "[checkpoint]" Checkpoint {
         /// `postgres`: a row of `walpost.checkpoint` in the source database. `file`: the file `path`. `slot`: nothing but the position that the slot
-        /// itself keeps, which PostgreSQL writes lazily, so that more is repeated when the database crashes.
+        /// itself keeps, which PostgreSQL writes lazily, so that more is repeated when the database crashes. `kafka`: a record of the compacted topic `topic`, written
+        /// in the transaction that carries the events, so that consumers who read with `isolation.level = read_committed` see each event exactly once.
+        /// It needs the sink `kafka`, and a relay name that no other relay on the same brokers has.
         store: StoreKind = StoreKind::Postgres, "\"slot\"" | "\"postgres\"";
         /// The file of the store `file`. Its folder has to exist, outlive the container and stand the `fsync`.
         path: Option<Text> = None, "\"/var/lib/walpost/checkpoint\"" | "\"/var/lib/walpost/other\"";
+        /// The topic of the store `kafka`, which `walpost init` makes with one partition, and with as many replicas as the brokers give by default.
+        topic: Text = Text::from("walpost.checkpoint"), "\"orders.checkpoint\"" | "\"walpost.checkpoint\"";
+        /// With the store `kafka`: a group of events is committed with its checkpoint at the first end of a source transaction after this
+        /// time, and at once when nothing more is waiting. `interval_ms` and `events` mean nothing then.
+        group_interval_ms: Millis = Millis(100), "20" | "100";
+        /// The same after so many events. A larger source transaction is a group of its own.
+        group_events: u64 = 10_000, "500" | "10000";
+        /// The same after events that weigh so much together.
+        group_bytes: Size = Size::mib(16), "\"4MiB\"" | "\"16MiB\"";
         /// A checkpoint is written at least this often while records are delivered.
         interval_ms: Millis = Millis(1000), "250" | "1000";
         /// It is also written as soon as this many events are settled since the last.
