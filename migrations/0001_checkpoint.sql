@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS walpost.checkpoint (
     position          pg_lsn      NOT NULL,
     -- When the last settled transaction committed.
     commit_time       timestamptz,
-    -- Of the transaction behind it that commits here, the rows up to there are settled too: what another relay published
+    -- Of the transaction after it that commits here, the rows up to there are settled too: what another relay published
     -- before this one took its slot over.
     settled_commit_lsn pg_lsn,
     settled_through    pg_lsn,

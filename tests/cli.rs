@@ -26,7 +26,7 @@ fn walpost(arguments: &[&str], variables: &[(&str, &str)]) -> Said {
 
 /// The binary, in an environment that says nothing about PostgreSQL or walpost.
 fn binary(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_walpost"));
+    let mut command = Command::new(&*crate::rig::WALPOST);
     let inherited = std::env::vars_os().map(|(name, _)| name);
     for name in inherited
         .filter(|name| name.to_string_lossy().starts_with("PG") || name.to_string_lossy().starts_with("WALPOST_"))
@@ -48,6 +48,7 @@ fn help_names_every_command_with_examples_and_exit_codes() {
         "init",
         "check",
         "checkpoint",
+        "dlq",
         "config",
         "Examples:",
         "walpost init -c",
@@ -58,6 +59,25 @@ fn help_names_every_command_with_examples_and_exit_codes() {
     }
     let run = walpost(&["run", "--help"], &[]);
     assert!(run.output.contains("WALPOST_CONFIG") && run.output.contains("Exit codes:"), "{}", run.output);
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_program_itself() {
+    for (shell, word) in
+        [("bash", "complete -F _walpost"), ("zsh", "#compdef walpost"), ("fish", "complete -c walpost")]
+    {
+        let Said { code, output, errors } = walpost(&["completions", shell], &[]);
+        assert_eq!((code, errors.as_str()), (0, ""), "{shell}");
+        assert!(output.contains(word), "{shell}: {output}");
+    }
+    let folder = Folder::new();
+    let man = folder.path().join("man");
+    std::fs::create_dir(&man).unwrap();
+    assert_eq!(walpost(&["man", &man.display().to_string()], &[]).code, 0);
+    let page = std::fs::read_to_string(man.join("walpost-run.1")).unwrap();
+    assert!(page.contains("Publishes the outbox until SIGTERM"), "{page}");
+    let Said { code, errors, .. } = walpost(&["man", "/no/such/folder"], &[]);
+    assert!(code == 1 && errors.contains("name a folder that exists"), "{code}: {errors}");
 }
 
 #[test]
@@ -76,6 +96,11 @@ fn what_cannot_be_understood_ends_with_2_and_says_so_on_standard_error() {
         (&["checkpoint"], "adopt-slot"),
         (&["checkpoint", "copy"], "--to"),
         (&["checkpoint", "copy", "--to", "slot"], "write postgres, kafka, or file: and a path"),
+        (&["dlq"], "replay"),
+        (&["dlq", "show"], "<ID>"),
+        (&["dlq", "list", "--state", "gone"], "[possible values: waiting, replay, drop, sent, dropped]"),
+        (&["dlq", "list", "--since", "yesterday"], "90s, 30m, 2h, 7d"),
+        (&["dlq", "list", "--outbox", "a.b.c"], "more than two parts"),
     ];
     for (arguments, expected) in cases {
         let Said { code, output, errors } = walpost(arguments, &[]);

@@ -114,7 +114,11 @@ fn the_reference_table_is_made_under_a_quoted_name_of_mixed_case_and_published()
     rig.sql(r#"CREATE SCHEMA "Order Desk""#);
     let table = r#""Order Desk"."Out""Box""#;
     let topic = rig.add_table(table, "events", &[]);
-    rig.call(&["init"]).assert_said(4, &["does not exist", "walpost init --with-outbox"]);
+    for arguments in [&["init"] as &[_], &["init", "--dry-run"]] {
+        let refused = rig.call(arguments);
+        refused.assert_said(4, &["error: the outbox table", "does not exist", "walpost init --with-outbox"]);
+        assert_eq!(refused.output, "", "SQL that does not run is not shown");
+    }
     rig.call(&["init", "--with-outbox"]).assert_said(0, &[table, "first checkpoint"]);
     let relay = rig.start_streaming();
     rig.sql(&format!(
@@ -146,14 +150,16 @@ fn humble(rig: &mut Rig) -> String {
 }
 
 #[test]
-fn a_role_that_may_only_log_in_replicate_and_write_the_checkpoint_can_run() {
+fn a_role_that_may_only_log_in_replicate_and_write_our_own_tables_can_run() {
     let mut rig = Rig::ready("humble", &["public.outbox"]);
     let role = humble(&mut rig);
     rig.call(&["run"]).assert_said(4, &["permission denied", "walpost check"]);
-    rig.call(&["check"])
-        .assert_said(5, &["walpost.checkpoint", &format!("GRANT USAGE ON SCHEMA walpost TO \"{role}\"")]);
+    rig.call(&["check"]).assert_said(
+        5,
+        &["walpost.checkpoint", "walpost.dead_letter", &format!("GRANT USAGE ON SCHEMA walpost TO \"{role}\"")],
+    );
     rig.sql(&format!("GRANT USAGE ON SCHEMA walpost TO {role}"));
-    rig.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO {role}"));
+    rig.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint, walpost.dead_letter TO {role}"));
     rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
     publish_and_stop(&rig, 0);
     rig.call(&["checkpoint", "show"]).assert_success();
@@ -167,8 +173,14 @@ fn a_role_that_lacks_the_rights_for_init_is_told_all_of_them_and_nothing_is_made
     rig.sql(&format!("ALTER ROLE {role} NOREPLICATION"));
     let before = traces(&rig);
     let replicate = format!("ALTER ROLE \"{role}\" REPLICATION");
-    rig.call(&["init"])
-        .assert_said(4, &["CREATE PUBLICATION", "GRANT CREATE", "does not own public.outbox", &replicate]);
+    let words = ["error: the role", "GRANT CREATE", "does not own public.outbox", "init --dry-run", &replicate];
+    let refused = rig.call(&["init"]);
+    refused.assert_said(4, &words);
+    assert_eq!(refused.output, "", "SQL that does not run is not shown");
+    // Whose role has the rights can run it.
+    let shown = rig.call(&["init", "--dry-run"]);
+    shown.assert_said(4, &words);
+    assert!(shown.output.contains("CREATE PUBLICATION"), "{}", shown.output);
     assert_eq!(traces(&rig), before);
     let name = rig.database.name();
     rig.sql(&format!("{replicate}; GRANT CREATE ON DATABASE {name} TO {role}; ALTER TABLE outbox OWNER TO {role}"));
@@ -203,6 +215,19 @@ fn a_table_that_no_row_could_be_published_of_is_refused_at_the_start_and_not_whi
     rig.sql("ALTER TABLE second DROP kind");
     rig.sql("INSERT INTO second VALUES (1, 'a', 'k', 'p', 1)");
     relay.wait(LIMIT).unwrap().assert_said(7, &[r#"column "kind""#, "id 1"]);
+}
+
+#[test]
+fn check_names_the_slot_and_the_publication_that_are_near_those_that_do_not_exist() {
+    let mut rig = Rig::ready("nearby", &["public.outbox"]);
+    let name = rig.database.name().to_owned();
+    let typed = format!("{name}s");
+    rig.call(&["checkpoint", "forget"]).assert_success();
+    rig.configure(|config| {
+        config.set("source", "slot", &toml_string(&typed)).set("source", "publication", &toml_string(&typed))
+    });
+    let meant = |key: &str| format!("did you mean \"{name}\"? Then correct source.{key}; otherwise run: walpost init");
+    rig.call(&["check"]).assert_said(5, &[&meant("slot"), &meant("publication")]);
 }
 
 #[test]
@@ -261,6 +286,9 @@ fn a_checkpoint_moves_to_a_file_and_back_and_each_relay_resumes_where_the_last_s
     let mut rig = Rig::ready("copied", &["public.outbox"]);
     publish_and_stop(&rig, 0);
     let position = shown(&rig);
+    let year = rig.value("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY')");
+    rig.call(&["checkpoint", "show"])
+        .assert_said(0, &[&format!("last settled commit at {year}-"), "Z (", "ms since 1970)"]);
     let file = format!("file:{}", rig.walpost.folder().join("checkpoint").display());
     rig.call(&["checkpoint", "copy", "--to", &file]).assert_said(0, &[&position, "was copied"]);
     keep_in(&mut rig, "file");
@@ -390,7 +418,7 @@ struct Spoken {
 impl Spoken {
     fn start(rig: &Rig, arguments: &[&str], output: impl Into<Stdio>) -> Self {
         let log = rig.walpost.folder().join("log");
-        let mut command = dependent(WALPOST);
+        let mut command = dependent(&*WALPOST);
         command.args(arguments).arg("-c").arg(rig.walpost.folder().join("walpost.toml"));
         // A file, for nobody reads a pipe while its end is waited for.
         command.stdout(output).stderr(File::create(&log).unwrap());

@@ -12,7 +12,8 @@ pub(crate) struct Folder(PathBuf);
 impl Folder {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("walpost-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        // No name that the test kit gives: it removes its own folders of processes that it takes for dead.
+        let name = format!("walpost-folder-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)

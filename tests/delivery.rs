@@ -30,6 +30,18 @@ fn each_key_keeps_its_order_on_its_partition_among_many_writers() {
 }
 
 #[test]
+fn events_arrive_by_every_codec() {
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let mut rig = Rig::ready(&format!("codec_{codec}"), &["public.outbox"]);
+        rig.configure(|config| config.set("sink.kafka", "compression.type", &format!("{codec:?}")));
+        let relay = rig.start();
+        rig.insert("key", 0, 100);
+        rig.assert_delivered(Repeats::Forbidden);
+        relay.stop(LIMIT).unwrap().assert_success();
+    }
+}
+
+#[test]
 fn rows_committed_while_no_relay_ran_arrive_when_one_does() {
     let rig = Rig::ready("backlog", &["public.outbox"]);
     rig.workload().transactions(200).run(LIMIT).unwrap();

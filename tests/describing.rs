@@ -22,7 +22,7 @@ fn as_a_common_role(rig: &mut Rig) -> String {
     let role = format!("{}_role", rig.database.name());
     rig.sql(&format!(
         "CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA walpost TO {role}; \
-         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO {role}"
+         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint, walpost.dead_letter TO {role}"
     ));
     let url = shared_postgres().url_for(&role, None, rig.database.name());
     rig.configure(|config| config.set("source", "url", &format!("{url:?}")));

@@ -10,7 +10,7 @@ use crate::config::Folder;
 use crate::rig::{LIMIT, Rig, WALPOST, eventually};
 
 fn import(arguments: &[&str]) -> Output {
-    let mut command = Command::new(WALPOST);
+    let mut command = Command::new(&*WALPOST);
     command.args(["import", "debezium"]).args(arguments).env_remove("PGPASSWORD").stdin(Stdio::null());
     command.output().unwrap()
 }
@@ -44,7 +44,7 @@ fn what_is_imported_is_a_good_configuration_and_no_file_is_overwritten() {
     let printed = import(&[&connector]);
     assert!(printed.status.success(), "{}", text(&printed.stderr));
     let config = folder.write("walpost.toml", text(&printed.stdout));
-    let checked = Command::new(WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
+    let checked = Command::new(&*WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
     assert!(checked.status.success(), "{}\n{}", text(&checked.stderr), text(&printed.stdout));
 
     let into = folder.path().join("made");
@@ -55,6 +55,57 @@ fn what_is_imported_is_a_good_configuration_and_no_file_is_overwritten() {
     let again = import(&[&connector, "-o", into]);
     assert_eq!(again.status.code(), Some(3));
     assert!(text(&again.stderr).contains("orders.toml cannot be written"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn several_connectors_are_files_in_a_folder_and_never_one_on_standard_output() {
+    let folder = Folder::new();
+    let orders = folder.write("orders.json", CONNECTOR);
+    let invoices = folder.write("invoices.json", &CONNECTOR.replace("orders", "invoices"));
+    let refused = import(&[&orders, &invoices]);
+    assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(2), ""));
+    assert!(text(&refused.stderr).contains("-o DIR"), "{}", text(&refused.stderr));
+    let into = folder.path().join("made");
+    let into = into.to_str().unwrap();
+    let written = import(&[&orders, &invoices, "-o", into]);
+    assert_eq!(text(&written.stdout), format!("{into}/orders.toml\n{into}/invoices.toml\n"));
+}
+
+#[test]
+fn what_somebody_has_to_decide_is_a_line_that_keeps_the_relay_from_running() {
+    let folder = Folder::new();
+    let avro = CONNECTOR.replace(
+        r#""value.converter":"StringConverter""#,
+        r#""value.converter":"io.confluent.connect.avro.AvroConverter""#,
+    );
+    let connector = folder.write("orders.json", &avro);
+    let printed = import(&[&connector]);
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    let config = folder.write("walpost.toml", text(&printed.stdout));
+    for arguments in [["config", "check", "-c", &config].as_slice(), &["run", "-c", &config]] {
+        let refused = Command::new(&*WALPOST).args(arguments).output().unwrap();
+        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stdout));
+        assert!(text(&refused.stderr).contains("\"value.converter\": \"io.confluent"), "{}", text(&refused.stderr));
+    }
+    let decided =
+        text(&printed.stdout).replace("\"value.converter\" = \"io.confluent.connect.avro.AvroConverter\"\n", "");
+    let config = folder.write("walpost.toml", &decided);
+    let checked = Command::new(&*WALPOST).args(["config", "check", "-c", &config]).output().unwrap();
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+}
+
+#[test]
+fn a_properties_file_in_iso_8859_1_is_read() {
+    let folder = Folder::new();
+    let path = folder.path().join("worker.properties");
+    std::fs::write(
+        &path,
+        b"connector.class=PostgresConnector\ntable.include.list=public.outbox\ntransforms=o\ntopic.prefix=p\n\
+        transforms.o.type=io.debezium.transforms.outbox.EventRouter\ndatabase.dbname=gr\xf6\xdfe\n",
+    )
+    .unwrap();
+    let printed = import(&[path.to_str().unwrap()]);
+    assert!(text(&printed.stdout).contains("/gr%C3%B6%C3%9Fe\""), "{}{}", text(&printed.stdout), text(&printed.stderr));
 }
 
 #[test]
@@ -118,7 +169,7 @@ impl Handover {
         self.rig.value(&format!("SELECT '{lsn}'::pg_lsn - '0/0'::pg_lsn")).parse().unwrap()
     }
 
-    /// What lies behind the slot's position, in the order in which it is sent.
+    /// What lies after the slot's position, in the order in which it is sent.
     fn logged(&self) -> Vec<Logged> {
         let name = self.rig.database.name();
         let ids = self.rig.sql("SELECT id FROM public.outbox ORDER BY seq");
@@ -168,7 +219,7 @@ fn serialised(key: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn behind_an_offset_at_the_end_of_a_transaction_nothing_is_published_again_and_nothing_is_lost() {
+fn after_an_offset_at_the_end_of_a_transaction_nothing_is_published_again_and_nothing_is_lost() {
     let handover = Handover::new("handed_over");
     handover.rig.insert("key", 0, 3);
     handover.rig.insert("key", 3, 2);
@@ -180,7 +231,7 @@ fn behind_an_offset_at_the_end_of_a_transaction_nothing_is_published_again_and_n
 }
 
 #[test]
-fn behind_an_offset_within_a_transaction_its_rest_is_published_and_nothing_else_again() {
+fn after_an_offset_within_a_transaction_its_rest_is_published_and_nothing_else_again() {
     let handover = Handover::new("handed_within");
     handover.rig.insert("key", 0, 5);
     handover.rig.insert("key", 5, 1);

@@ -7,15 +7,18 @@
 )]
 
 mod bounds;
+mod chaos;
 mod cli;
 mod commands;
 mod config;
 mod crash;
+mod dead_letters;
 mod delivery;
 mod describing;
 mod exactly_once;
 mod faults;
 mod import;
+mod observe;
 mod papers;
 mod parity;
 mod rig;

@@ -54,14 +54,14 @@ fn assert_good(config: &str, whose: &str) {
     let path = folder.write("walpost.toml", config);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let output =
-        Command::new(WALPOST).args(["config", "check", "-c", &path]).env_remove("PGPASSWORD").output().unwrap();
+        Command::new(&*WALPOST).args(["config", "check", "-c", &path]).env_remove("PGPASSWORD").output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && errors.is_empty(), "{whose}: {errors}\n{config}");
 }
 
 /// The program's own help for a command; `None` where there is no such command.
 fn help(words: &[&str]) -> Option<String> {
-    let output = Command::new(WALPOST).args(words).arg("--help").output().unwrap();
+    let output = Command::new(&*WALPOST).args(words).arg("--help").output().unwrap();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
@@ -357,7 +357,7 @@ fn every_file_of_ours_that_a_document_names_is_there() {
 #[test]
 fn every_setting_that_a_document_names_is_in_the_manual() {
     let manual = reference::render();
-    let sections = ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "log"];
+    let sections = ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "http", "log"];
     let mut count = 0;
     for (path, text) in documents() {
         for span in code_spans(&text) {

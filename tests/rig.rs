@@ -4,7 +4,7 @@
 //! a test stops or freezes is its own: a PostgreSQL that it starts, or the [`breakable_kafka`], which one test has at a time.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use walpost_testkit::checker::{Repeats, Truth, Verdict, check};
@@ -21,8 +21,10 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// Partitions of each topic.
 pub(crate) const PARTITIONS: i32 = 3;
 
-/// The program under test.
-pub(crate) const WALPOST: &str = env!("CARGO_BIN_EXE_walpost");
+/// The program under test: the one that was built beside the tests, unless `WALPOST_BINARY` names another, such as one that is to be
+/// released.
+pub(crate) static WALPOST: LazyLock<String> =
+    LazyLock::new(|| std::env::var("WALPOST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_walpost").to_owned()));
 
 /// Waits for a condition; a test that waits in vain fails with its name.
 #[track_caller]
@@ -101,7 +103,7 @@ impl Rig {
             .kafka(kafka.bootstrap())
             .set("retry", "max_ms", "1000")
             .set("log", "level", r#""debug""#);
-        let walpost = Walpost::new(WALPOST, &config).unwrap();
+        let walpost = Walpost::new(&*WALPOST, &config).unwrap();
         Self { database, outboxes: Vec::new(), walpost, config, kafka: kafka.clone() }
     }
 

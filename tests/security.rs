@@ -51,7 +51,7 @@ fn create_role(name: &str) -> String {
 fn grants(role: &str) -> String {
     format!(
         "GRANT USAGE ON SCHEMA walpost TO {role}; \
-         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint TO {role}"
+         GRANT SELECT, INSERT, UPDATE, DELETE ON walpost.checkpoint, walpost.dead_letter TO {role}"
     )
 }
 

@@ -2,26 +2,28 @@
 //!
 //! Nothing is configured here that could be configured in the file, so that what a relay does can be read in one place.
 
+mod dlq;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use walpost_core::lsn::Lsn;
 
 use crate::commands::{self, Outcome};
 use crate::config::{self, Error, Loaded, Process, Settings};
 use crate::debezium;
 use crate::exit::{Ended, Exit};
-use crate::observe;
+use crate::observe::{log, manual};
 
 const EXAMPLES: &str = "\
 Examples:
   walpost config check -c walpost.toml     say everything that is wrong with a configuration
   walpost init -c walpost.toml --dry-run   print the SQL that prepares the database
-  walpost init -c walpost.toml             run it: publication, checkpoint table, slot, first checkpoint
+  walpost init -c walpost.toml             run it: publication, tables, slot, first checkpoint
   walpost run -c walpost.toml              publish until SIGTERM";
 
 /// Publishes a PostgreSQL transactional outbox to Kafka, from the write-ahead log.
@@ -46,9 +48,9 @@ enum Command {
         after_long_help = Exit::table()
     )]
     Run(Run),
-    /// Prepare the database: publication, checkpoint table, slot, first checkpoint
+    /// Prepare the database: publication, tables of our own, slot, first checkpoint
     #[command(
-        long_about = "Creates what is missing in the database (publication, checkpoint table, slot, first checkpoint), in this order, and prints the SQL. \
+        long_about = "Creates what is missing in the database (publication, tables for checkpoint and dead letters, slot, first checkpoint), in this order, and prints the SQL. \
                       What is there already stays as it is, so it can be repeated, also after an outbox was added."
     )]
     Init(Init),
@@ -57,12 +59,33 @@ enum Command {
     /// Look after the checkpoint
     #[command(subcommand)]
     Checkpoint(Checkpoint),
+    /// Print how things stand, and end with 10 where not all is well
+    #[command(
+        long_about = "Asks the database about slot, checkpoint and publication, and the relay itself where it answers at http.listen. Prints a short \
+                      table, and a sentence for each thing that is not well. Works while no relay runs, and changes nothing."
+    )]
+    Status(Status),
+    /// Look after the rows that were set aside
+    #[command(subcommand)]
+    Dlq(dlq::Dlq),
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
     /// Make a configuration file of another relay's
     #[command(subcommand)]
     Import(Import),
+    /// Print what a shell needs to complete our command lines
+    #[command(after_help = "Example:\n  walpost completions bash > /etc/bash_completion.d/walpost")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one a command
+    #[command(after_help = "Example:\n  walpost man /usr/local/share/man/man1")]
+    Man {
+        /// The folder to write them into
+        folder: PathBuf,
+    },
 }
 
 /// Which configuration.
@@ -80,6 +103,15 @@ struct Run {
     /// Stop by itself once everything committed before this position is published and checkpointed
     #[arg(long, value_name = "LSN")]
     until: Option<Lsn>,
+}
+
+#[derive(Debug, Args)]
+struct Status {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -138,14 +170,15 @@ enum Import {
     /// Make a walpost.toml of a Debezium connector's configuration
     #[command(
         long_about = "Makes a walpost.toml of the configuration of a Debezium connector for PostgreSQL with an outbox event router. Each option appears in what \
-                      comes out: as a key, or in a comment that says why there is none. Passwords are never printed.\n\n\
+                      comes out: as a key, or in a comment that says why there is none. What cannot be had and changes what consumers get stays as a line that walpost \
+                      refuses until somebody decides. Passwords are never printed.\n\n\
                       A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
                       file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.\n\n\
                       With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would. \
                       docs/handover.md has the whole way, and the way back.",
         after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
                       walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \
-                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties"
+                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties -o /etc/walpost"
     )]
     Debezium(ImportDebezium),
 }
@@ -155,13 +188,13 @@ struct ImportDebezium {
     /// Configurations of connectors and workers
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write one file a connector into this folder, instead of to standard output; what is there is not overwritten
+    /// Write one file a connector into this folder, instead of to standard output, which takes one connector alone; what is there is not overwritten
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
     #[arg(long, value_name = "X.Y")]
     debezium_version: Option<commands::Version>,
-    /// Make the slot's position the checkpoint; what the connector published behind it is published again
+    /// Make the slot's position the checkpoint; what the connector published after it is published again
     #[arg(long, conflicts_with = "offsets")]
     checkpoint: bool,
     /// Make the offset that Connect stored the checkpoint, so that nothing that it covers is published again: the file of a standalone worker or of Debezium Server, or
@@ -176,6 +209,8 @@ enum Config {
     Check(ConfigFile),
     /// Print the manual of the configuration file, as Markdown
     Reference,
+    /// Print the manual of the figures that /metrics shows, as Markdown
+    Metrics,
     /// Print what becomes of every option of Debezium, as Markdown
     Debezium,
 }
@@ -211,8 +246,19 @@ fn perform(command: Command) -> Exit {
             };
             with_settings(&config, |settings| commands::checkpoint(settings, action))
         }
+        Command::Status(Status { config, json }) => {
+            let form = if json { commands::Form::Json } else { commands::Form::Table };
+            with_settings(&config, |settings| commands::status(settings, form))
+        }
+        Command::Dlq(asked) => {
+            let (config, action) = asked.into_action();
+            with_settings(&config, |settings| commands::dlq(settings, action))
+        }
         Command::Config(Config::Check(config)) => check_config(&config.path),
         Command::Config(Config::Reference) => print(&config::reference::render()),
+        Command::Completions { shell } => write_out(&commands::completions(Cli::command(), shell)),
+        Command::Man { folder } => finish(async move { commands::man(Cli::command(), &folder) }),
+        Command::Config(Config::Metrics) => print(&manual::render()),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
         Command::Import(Import::Debezium(asked)) => {
             let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
@@ -226,9 +272,9 @@ fn perform(command: Command) -> Exit {
 
 /// Runs a command to its end; what it has to say last is a line on standard error.
 fn finish(command: impl Future<Output = Outcome>) -> Exit {
-    block_on(command).unwrap_or_else(|Ended { exit, cause }| {
-        complain(&format!("error: {cause:#}"));
-        exit
+    block_on(command).unwrap_or_else(|ended| {
+        ended.sentences().iter().for_each(|sentence| complain(&format!("error: {sentence}")));
+        ended.exit
     })
 }
 
@@ -250,13 +296,13 @@ where
     F: Future<Output = Outcome>,
 {
     let Some(Loaded { settings, warnings }) = load(&config.path) else { return Exit::Configuration };
-    observe::start(settings.log());
+    log::start(settings.log());
     for warning in warnings {
         tracing::warn!(config = %config.path.display(), "{warning}");
     }
-    block_on(command(settings)).unwrap_or_else(|Ended { exit, cause }| {
-        tracing::error!(exit = exit.code(), "{cause:#}");
-        exit
+    block_on(command(settings)).unwrap_or_else(|ended| {
+        ended.sentences().iter().for_each(|sentence| tracing::error!(exit = ended.exit.code(), "{sentence}"));
+        ended.exit
     })
 }
 
@@ -295,10 +341,15 @@ fn check_config(path: &Path) -> Exit {
     print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
 }
 
-/// Writes to standard output. A reader that went away has seen what it wanted.
+/// Writes text to standard output.
 fn print(text: &str) -> Exit {
+    write_out(text.as_bytes())
+}
+
+/// Writes to standard output. A reader that went away has seen what it wanted.
+fn write_out(bytes: &[u8]) -> Exit {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(bytes).and_then(|()| output.flush()) {
         Ok(()) => Exit::Success,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
         Err(error) => {

@@ -18,15 +18,21 @@ macro_rules! complain {
 
 mod check;
 mod checkpoint;
+mod dlq;
 mod import;
 mod init;
+mod papers;
 mod run;
+mod status;
 
 pub use check::check;
 pub use checkpoint::{Checkpoint, Target, checkpoint};
+pub use dlq::{Dlq, LetterForm, Marking, dlq};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
+pub use papers::{completions, man};
 pub use run::run;
+pub use status::{Form, status};
 
 use walpost_core::failure::chain;
 use walpost_postgres::error::{Class, Error as PostgresError};

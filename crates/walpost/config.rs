@@ -26,6 +26,7 @@ mod tests;
 use std::path::Path;
 
 use toml::de::DeTable;
+use walpost_core::outbox::TableName;
 
 pub use finding::{Error, Finding, Place};
 pub use settings::Settings;
@@ -34,6 +35,14 @@ pub use surroundings::{Process, Surroundings};
 use finding::Findings;
 use raw::File;
 use reader::Reader;
+
+/// The name of a table as SQL writes it: `table`, `schema.table`, `"Schema"."Table"`. Without a schema `public` is meant.
+///
+/// # Errors
+/// What is wrong with it, and what to write instead.
+pub fn parse_table(text: &str) -> Result<TableName, String> {
+    table_name::parse(text).map(|parsed| parsed.name)
+}
 
 /// A configuration that can be used.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! one that is being reset may keep the server from hearing of us, or a stop from being heard.
 
 mod describer;
+mod letters;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,8 +22,11 @@ use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
 use crate::journal;
+use crate::observe::recorder::Recorder;
 use describer::{Answer, NoAnswer};
 pub use describer::{Describer, Patience};
+pub use letters::LetterWriter;
+use letters::{Answer as LetterAnswer, Order};
 
 /// How many undelivered records get a line of their own before the sink is reset. All that is in flight to a topic that went
 /// away fails at once.
@@ -163,12 +167,25 @@ pub struct Driven<E> {
 
 /// What reaches the driver from outside the session.
 #[derive(Debug)]
-pub struct Signals<Stop, Gone> {
+pub struct Signals<'a, Stop, Gone> {
     /// Completes when the relay is to stop.
     pub stop: Stop,
     /// Completes when the server ends our other session, as it does first when it shuts down: the stream is closed at once,
     /// so that no shutdown waits for what is not settled.
     pub server_gone: Gone,
+    /// Where it is written down how things stand.
+    pub recorder: &'a mut Recorder,
+}
+
+/// Whom a session has beside its stream and its sink.
+#[derive(Debug)]
+pub struct Staff {
+    /// Writes checkpoints.
+    pub checkpointer: Checkpointer,
+    /// Asks the catalogue.
+    pub describer: Describer,
+    /// Keeps the dead letters, where any may be.
+    pub letters: Option<LetterWriter>,
 }
 
 /// Drives a session to its end.
@@ -176,9 +193,8 @@ pub async fn drive<S, K, Stop, Gone>(
     session: &mut Session,
     source: S,
     sink: &mut K,
-    checkpointer: Checkpointer,
-    describer: Describer,
-    signals: Signals<Stop, Gone>,
+    staff: Staff,
+    signals: Signals<'_, Stop, Gone>,
     clock: Clock,
 ) -> Driven<S::Error>
 where
@@ -187,7 +203,7 @@ where
     Stop: Future<Output = ()>,
     Gone: Future<Output = ()>,
 {
-    let Signals { stop, server_gone } = signals;
+    let Signals { stop, server_gone, recorder } = signals;
     let outside = Outside {
         stop: std::pin::pin!(stop),
         server_gone: std::pin::pin!(server_gone),
@@ -198,12 +214,15 @@ where
         source: Some(source),
         source_error: None,
         sink_verdict: None,
-        checkpointer,
-        describer,
+        checkpointer: staff.checkpointer,
+        describer: staff.describer,
+        letters: staff.letters,
+        recorder,
         clock,
         batch: Vec::new(),
         frames: VecDeque::new(),
         failures: 0,
+        letters_told: 0,
         is_stopping: false,
         end: None,
     };
@@ -217,6 +236,8 @@ struct Driver<'a, S: Source> {
     sink_verdict: Option<Failure>,
     checkpointer: Checkpointer,
     describer: Describer,
+    recorder: &'a mut Recorder,
+    letters: Option<LetterWriter>,
     clock: Clock,
     /// Where the source puts what it has.
     batch: Vec<Frame>,
@@ -224,6 +245,8 @@ struct Driver<'a, S: Source> {
     frames: VecDeque<Frame>,
     /// Records that were reported undelivered, for a reason of their own, since the sink was last reset.
     failures: u64,
+    /// How many letters got a line of their own.
+    letters_told: u64,
     is_stopping: bool,
     end: Option<End>,
 }
@@ -247,6 +270,7 @@ enum Event<E> {
     Frames(Result<(), E>),
     Checkpoint(Result<(), StoreFailure>),
     Description(Result<Answer, NoAnswer>),
+    Letters(Result<LetterAnswer, String>),
     Deadline,
     Stop,
     ServerGone,
@@ -270,6 +294,7 @@ impl<S: Source> Driver<'_, S> {
             if let Some(end) = self.end.take() {
                 return self.close(end).await;
             }
+            self.recorder.turn(self.session, self.clock.now());
             tokio::select! {
                 event = self.next_event(&mut outside) => self.take(event),
                 () = sink.next_deliveries(&mut deliveries) => {
@@ -289,11 +314,13 @@ impl<S: Source> Driver<'_, S> {
         let Outside { stop, server_gone, alarm } = outside;
         let wants_frames = self.frames.is_empty() && self.session.wants_frames();
         let has_source = self.source.is_some();
+        let wants_marked = self.session.wants_marked();
         self.arm(alarm.as_mut());
         tokio::select! {
             received = next_frames(self.source.as_mut(), &mut self.batch), if wants_frames => Event::Frames(received),
             outcome = self.checkpointer.answer() => Event::Checkpoint(outcome),
             answer = self.describer.answer() => Event::Description(answer),
+            answer = letters_answer(self.letters.as_mut(), wants_marked) => Event::Letters(answer),
             () = alarm.as_mut() => Event::Deadline,
             () = stop.as_mut(), if !self.is_stopping => Event::Stop,
             () = server_gone.as_mut(), if has_source => Event::ServerGone,
@@ -311,6 +338,7 @@ impl<S: Source> Driver<'_, S> {
             Event::Checkpoint(outcome) => self.on_checkpoint(outcome),
             Event::Description(Ok(Answer { relation, description })) => self.session.described(relation, &description),
             Event::Description(Err(reason)) => self.give_up_undescribed(reason),
+            Event::Letters(answer) => self.on_letters(answer),
             Event::Deadline => {}
             Event::Stop => {
                 self.is_stopping = true;
@@ -349,6 +377,7 @@ impl<S: Source> Driver<'_, S> {
                     };
                     if let Err(refusal) = accepted {
                         journal::refused(record, &refusal);
+                        self.recorder.refused(&refusal);
                         self.session.refused(ticket, refusal, now);
                     }
                 }
@@ -357,9 +386,23 @@ impl<S: Source> Driver<'_, S> {
                         self.give_up_undescribed(reason);
                     }
                 }
+                Action::SetAside(ticket, letter) => {
+                    self.letters_told += 1;
+                    journal::set_aside(&letter, self.letters_told);
+                    self.order(Order::SetAside(ticket, letter));
+                }
+                Action::Conclude(letter, conclusion) => {
+                    journal::concluded(letter, &conclusion);
+                    self.order(Order::Conclude(letter, conclusion));
+                }
+                Action::TakeInventory => self.order(Order::TakeInventory),
                 Action::ResetSink => return Some(Turn::Reset),
-                Action::Commit(progress) => return Some(Turn::Commit(progress)),
+                Action::Commit(progress) => {
+                    self.recorder.checkpoint_ordered();
+                    return Some(Turn::Commit(progress));
+                }
                 Action::Checkpoint(progress) => {
+                    self.recorder.checkpoint_ordered();
                     if let Err(failure) = self.checkpointer.order(progress) {
                         self.on_checkpoint(Err(failure));
                     }
@@ -395,7 +438,9 @@ impl<S: Source> Driver<'_, S> {
             if self.end.is_some() {
                 return;
             }
+            self.recorder.turn(self.session, self.clock.now());
         };
+        self.recorder.checkpoint_answered(outcome.is_ok());
         if let Err(failure) = &outcome {
             journal::undelivered(failure);
         }
@@ -421,7 +466,9 @@ impl<S: Source> Driver<'_, S> {
             if self.end.is_some() {
                 return;
             }
+            self.recorder.turn(self.session, self.clock.now());
         };
+        self.recorder.reset(outcome.is_ok());
         if let Err(failure) = &outcome {
             journal::reset_failed(failure);
         }
@@ -436,7 +483,10 @@ impl<S: Source> Driver<'_, S> {
         let now = self.clock.now();
         for delivery in deliveries.drain(..) {
             match &delivery.outcome {
-                Ok(()) => journal::delivered(now),
+                Ok(()) => {
+                    journal::delivered(now);
+                    self.recorder.delivered();
+                }
                 Err(failure) => self.tell(failure),
             }
             self.session.settle(delivery, now);
@@ -444,6 +494,7 @@ impl<S: Source> Driver<'_, S> {
     }
 
     fn tell(&mut self, failure: &Failure) {
+        self.recorder.undelivered(failure);
         // The failure in front of one that was withdrawn says why.
         if failure.class != Class::Withdrawn {
             self.failures += 1;
@@ -461,7 +512,36 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
+    fn order(&mut self, order: Order) {
+        match &mut self.letters {
+            Some(letters) => letters.order(order),
+            // No policy that sets rows aside goes without.
+            None => self.session.letters_failed("nothing is set aside here", self.clock.now()),
+        }
+    }
+
+    fn on_letters(&mut self, answer: Result<LetterAnswer, String>) {
+        match answer {
+            Ok(LetterAnswer::SetAside(rows)) => {
+                rows.into_iter().for_each(|(ticket, is_new)| self.session.set_aside(ticket, is_new));
+            }
+            Ok(LetterAnswer::Concluded(letters)) => {
+                letters.into_iter().for_each(|letter| self.session.concluded(letter));
+            }
+            Ok(LetterAnswer::Inventory(inventory)) => self.session.inventoried(inventory),
+            Ok(LetterAnswer::Marked(marked)) => self.session.replay(marked),
+            Err(reason) => {
+                journal::letters_failed(&reason);
+                self.session.letters_failed(&reason, self.clock.now());
+                if self.letters.as_ref().is_some_and(LetterWriter::is_gone) {
+                    self.lose_source(None);
+                }
+            }
+        }
+    }
+
     fn on_checkpoint(&mut self, outcome: Result<(), StoreFailure>) {
+        self.recorder.checkpoint_answered(outcome.is_ok());
         match outcome {
             Ok(()) => self.session.checkpointed(),
             Err(StoreFailure { reason, is_final: false }) => {
@@ -518,6 +598,13 @@ impl<S: Source> Driver<'_, S> {
 async fn next_frames<S: Source>(source: Option<&mut S>, into: &mut Vec<Frame>) -> Result<(), S::Error> {
     match source {
         Some(source) => source.next_frames(into).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn letters_answer(letters: Option<&mut LetterWriter>, wants_marked: bool) -> Result<LetterAnswer, String> {
+    match letters {
+        Some(letters) => letters.answer(wants_marked).await,
         None => std::future::pending().await,
     }
 }

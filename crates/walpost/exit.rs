@@ -59,6 +59,8 @@ exits! {
     OutputClosed = 8,
     /// The relay was made to stop before it had delivered and checkpointed everything; the next start repeats that
     ForcedStop = 9,
+    /// `walpost status` found that not all is well
+    Unwell = 10,
     /// Start refused: there is neither a slot nor a checkpoint
     Fresh = 20,
     /// Start refused: there is a checkpoint and no slot
@@ -138,7 +140,26 @@ impl Ended {
     pub fn with_sentence(exit: Exit, sentence: impl Into<String>) -> Self {
         Self { exit, cause: anyhow::Error::msg(sentence.into()) }
     }
+
+    /// Ends with this code and these sentences.
+    pub fn with_sentences<'a>(exit: Exit, sentences: impl IntoIterator<Item = &'a String>) -> Self {
+        Self::because(exit, Several(sentences.into_iter().cloned().collect()))
+    }
+
+    /// What there is to say, a sentence each: a line on standard error or an entry of the log, which say themselves that it is an error.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        match self.cause.downcast_ref::<Several>() {
+            Some(Several(sentences)) => sentences.clone(),
+            None => vec![format!("{:#}", self.cause)],
+        }
+    }
 }
+
+/// Several things that are wrong at once.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+struct Several(Vec<String>);
 
 #[cfg(test)]
 mod tests {
@@ -157,5 +178,13 @@ mod tests {
     fn an_end_is_displayed_with_its_causes_in_one_line() {
         let cause = anyhow::Error::msg("connection refused").context("the broker is away");
         assert_eq!(Ended::because(Exit::SinkRefused, cause).to_string(), "the broker is away: connection refused");
+    }
+
+    #[test]
+    fn several_sentences_are_told_one_by_one() {
+        let sentences = ["the table is missing", "the role may not create"].map(str::to_owned);
+        assert_eq!(Ended::with_sentences(Exit::SourceRefused, &sentences).sentences(), sentences);
+        let cause = anyhow::Error::msg("connection refused").context("the broker is away");
+        assert_eq!(Ended::because(Exit::SinkRefused, cause).sentences(), ["the broker is away: connection refused"]);
     }
 }

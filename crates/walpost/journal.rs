@@ -7,6 +7,7 @@ use walpost_core::description::Description;
 use walpost_core::failure::Failure;
 use walpost_core::finding::{Finding, Severity};
 use walpost_core::outbox::TableName;
+use walpost_core::poison::{Cause, Conclusion, DeadLetter, LetterId};
 use walpost_core::port::Refusal;
 use walpost_core::record::Record;
 use walpost_core::router::InvalidOperation;
@@ -51,6 +52,9 @@ pub fn ended(session: &Session, end: &End) {
         events = counters.events,
         other_inserts = counters.other_inserts,
         skipped_rows = counters.skipped_rows,
+        set_aside = counters.set_aside,
+        parked = counters.parked,
+        replayed = counters.replayed,
         unsettled = end.unsettled,
         "the session ended"
     );
@@ -95,6 +99,46 @@ pub fn refused(record: &Record, refusal: &Refusal) {
 /// A sink that could not be made anew.
 pub fn reset_failed(failure: &Failure) {
     tracing::warn!(reason = failure.reason, "the sink could not be reset; it is tried again");
+}
+
+/// How many letters of a connection get a line of their own, and every how manieth of the others.
+const LETTERS_TOLD: u64 = 100;
+
+/// A row that is set aside: so many were before it on this connection, it counted. Beyond the first hundred, every hundredth is told.
+pub fn set_aside(letter: &DeadLetter, count: u64) {
+    if count > LETTERS_TOLD && !count.is_multiple_of(LETTERS_TOLD) {
+        return;
+    }
+    let reason = match &letter.cause {
+        Cause::Row(reason) | Cause::Route(reason) => reason.as_str(),
+        Cause::Parked => "a letter of its key lies there",
+    };
+    tracing::warn!(
+        table = %letter.table,
+        commit_lsn = %letter.identity.commit_lsn,
+        ordinal = letter.identity.ordinal,
+        id = letter.event_id.as_deref(),
+        reason,
+        set_aside = count,
+        "a row is set aside; look at it with walpost dlq list"
+    );
+}
+
+/// How a letter ended that an operator marked.
+pub fn concluded(letter: LetterId, conclusion: &Conclusion) {
+    match conclusion {
+        Conclusion::Sent => tracing::info!(letter = letter.0, "a dead letter was sent"),
+        Conclusion::Dropped => tracing::info!(letter = letter.0, "a dead letter was dropped"),
+        Conclusion::Returned(reason) => tracing::warn!(letter = letter.0, reason, "a dead letter failed again"),
+    }
+}
+
+/// The store of the letters failed.
+pub fn letters_failed(reason: &str) {
+    tracing::warn!(
+        reason,
+        "the dead letters could not be reached; what is to be set aside waits, and it is tried again"
+    );
 }
 
 /// What the catalogue told of an outbox; no columns where it is no more.

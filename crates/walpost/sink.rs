@@ -1,7 +1,7 @@
 //! The sinks, and the one of them that was configured.
 //!
 //! Two are embedded because they need nothing: standard output, with which anyone can look at what a relay does, and none at all, with
-//! which it can be measured. A broker is a crate of its own behind the same port.
+//! which it can be measured. A broker is a crate of its own with the same port.
 
 mod line;
 pub mod null;

@@ -12,12 +12,14 @@ use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
 use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
-use walpost_core::port::{Checkpoints, Sink, Ticket};
+use walpost_core::poison::Inventory;
+use walpost_core::port::{Checkpoints, DeadLetters, Sink, Ticket};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint;
+use walpost_postgres::dead_letter::{self, LetterStore};
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
@@ -27,8 +29,9 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 
 use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
-use crate::driver::{Checkpointer, Clock, Describer, Driven, Patience, Signals, drive};
+use crate::driver::{Checkpointer, Clock, Describer, Driven, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
+use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::store::{self, AnyStore};
@@ -59,6 +62,7 @@ pub struct Supervisor {
     clock: Clock,
     backoff: Backoff,
     seed: u64,
+    recorder: Recorder,
     memory: Option<Memory>,
     /// The last row at which a group failed that is not committed yet.
     alone_until: Option<Identity>,
@@ -102,7 +106,7 @@ impl fmt::Display for Rest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { unsettled, unsaved, is_cut } = self;
         let cut = if *is_cut { ", a transaction published in part" } else { "" };
-        write!(f, "{unsettled} records undelivered{cut} and {unsaved} delivered behind the last checkpoint")
+        write!(f, "{unsettled} records undelivered{cut} and {unsaved} delivered after the last checkpoint")
     }
 }
 
@@ -140,6 +144,8 @@ enum Trouble {
     Fenced(Failure),
     /// A transaction of the sink could not begin, or was not committed.
     Transaction(Failure),
+    /// The dead letters could not be read.
+    Letters(dead_letter::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
     /// Where we streamed before is a standby now, or only a standby answers: a failover is under way.
@@ -156,6 +162,35 @@ enum Trouble {
     Unprepared(Ended),
     /// A session ended.
     Session { cause: Cause, rest: Rest, source_error: Option<PostgresError> },
+}
+
+impl Trouble {
+    /// The word for it among the figures.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::StoppedBefore(_) => "stopped",
+            Self::Postgres(_) => "postgres",
+            Self::Checkpoint(_) => "checkpoint",
+            Self::Fenced(_) => "fenced",
+            Self::Transaction(_) => "transaction",
+            Self::Letters(_) => "dead_letters",
+            Self::Start(_) => "start",
+            Self::NoPrimary(_) => "no_primary",
+            Self::Unpublished(_) => "unpublished",
+            Self::Misfit(_) => "misfit",
+            Self::Moved => "checkpoint_moved",
+            Self::Sink(_) => "sink",
+            Self::Unprepared(_) => "unprepared",
+            Self::Session { cause, .. } => match cause {
+                Cause::Stopped => "stopped",
+                Cause::SourceLost => "source_lost",
+                Cause::Silent => "source_silent",
+                Cause::Broken(_) => "protocol",
+                Cause::Undeliverable(..) => "undeliverable",
+                Cause::Aborted(..) => "transaction",
+            },
+        }
+    }
 }
 
 impl From<Hindrance> for Trouble {
@@ -183,7 +218,15 @@ impl Supervisor {
     /// A supervisor of this relay. It stops by itself at `until`, if that is given. `seed` makes the waits of many relays
     /// differ.
     #[must_use]
-    pub fn new(settings: Settings, until: Option<Lsn>, sink: AnySink, stop: Stop, clock: Clock, seed: u64) -> Self {
+    pub fn new(
+        settings: Settings,
+        until: Option<Lsn>,
+        sink: AnySink,
+        stop: Stop,
+        clock: Clock,
+        seed: u64,
+        recorder: Recorder,
+    ) -> Self {
         let session_settings = session::Settings { stop_at: until, ..settings.session() };
         let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
         Self {
@@ -194,6 +237,7 @@ impl Supervisor {
             clock,
             backoff,
             seed,
+            recorder,
             memory: None,
             alone_until: None,
             next_ticket: Ticket(0),
@@ -210,15 +254,21 @@ impl Supervisor {
     pub async fn run(mut self, on_first_stream: impl Fn()) -> (AnySink, Outcome) {
         loop {
             let trouble = self.attempt(&on_first_stream).await;
+            let cause = trouble.word();
             match decide(trouble, self.sink.exit(), self.settings.source().slot().as_str()) {
-                Decision::End(outcome) => return (self.sink, outcome),
+                Decision::End(outcome) => {
+                    self.recorder.stopping();
+                    return (self.sink, outcome);
+                }
                 Decision::Again(reason) => {
+                    self.recorder.reconnecting(cause, &reason);
                     let wait = self.backoff.next_wait();
                     let wait_ms = wait.as_millis();
                     tracing::warn!(reason, tries = self.backoff.tries(), wait_ms, "trying again");
                     self.wait(wait).await;
                 }
                 Decision::StandBy(reason) => {
+                    self.recorder.standing_by(&reason);
                     if self.stands_by_for.as_ref() != Some(&reason) {
                         tracing::warn!(reason, "standing by");
                         self.stands_by_for = Some(reason);
@@ -337,12 +387,10 @@ impl Supervisor {
         let is_of_timeline = |known: &&Checkpoint| known.timeline == server.timeline;
         let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
         let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, settled_rows, &server);
-        let epoch = if self.sink.is_transactional() {
-            self.sink.claim(stored.as_ref(), &checkpoint).await.map_err(Trouble::Transaction)?.epoch
-        } else {
-            store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?
-        };
+        let epoch = self.claim(&mut store, stored.as_ref(), &checkpoint).await?;
         self.alone_until = self.alone_until.filter(|until| until.commit_lsn >= position);
+        // After the claim: what another relay of this name set aside is there.
+        let (letters, inventory) = self.take_inventory().await?;
         let beginning = session::Start {
             position,
             // The claim wrote it.
@@ -352,16 +400,38 @@ impl Supervisor {
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
             settled_rows,
             alone_until: self.alone_until,
+            inventory,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
         };
-        Ok(Connection { sql, stream, store, checkpoint: Checkpoint { epoch, ..checkpoint }, beginning, server })
+        let checkpoint = Checkpoint { epoch, ..checkpoint };
+        Ok(Connection { sql, stream, store, letters, checkpoint, beginning, server })
+    }
+
+    /// Becomes the one who writes the checkpoint, wherever it lies.
+    async fn claim(
+        &mut self,
+        store: &mut AnyStore,
+        stored: Option<&Checkpoint>,
+        checkpoint: &Checkpoint,
+    ) -> Result<Epoch, Trouble> {
+        if self.sink.is_transactional() {
+            return Ok(self.sink.claim(stored, checkpoint).await.map_err(Trouble::Transaction)?.epoch);
+        }
+        store.claim(checkpoint).await.map_err(Trouble::Checkpoint)
+    }
+
+    async fn take_inventory(&self) -> Result<(Option<LetterStore>, Inventory), Trouble> {
+        let Some(mut letters) = self.letters() else { return Ok((None, Inventory::default())) };
+        let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
+        Ok((Some(letters), inventory))
     }
 
     async fn stream(&mut self, connection: Connection, on_first_stream: &impl Fn()) -> Trouble {
-        let Connection { sql, stream, store, checkpoint, beginning, server } = connection;
+        let Connection { sql, stream, store, letters, checkpoint, beginning, server } = connection;
+        let position = beginning.position;
         tracing::info!(
-            position = %beginning.position,
+            %position,
             timeline = server.timeline.0,
             slot = %self.settings.source().slot(),
             checkpoint = store.place(),
@@ -372,14 +442,10 @@ impl Supervisor {
             on_first_stream();
         }
         let epoch = checkpoint.epoch;
-        let checkpointer = if self.sink.is_transactional() {
-            Checkpointer::of_sink(checkpoint)
-        } else {
-            Checkpointer::start(store, checkpoint, |error| !error.is_retried())
-        };
-        let describer = self.describer(&sql);
+        let staff = self.staff(&sql, store, checkpoint, letters);
         let mut session =
             Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
+        self.recorder.streaming(&session);
         let mut stop = self.stop.clone();
         let mut watcher = sql.watcher();
         let server_gone = async {
@@ -396,12 +462,12 @@ impl Supervisor {
                 finding = opening_gap(&sql, &self.settings) => gap = Some(finding),
             }
         };
-        let signals = Signals { stop: stopped_or_gap, server_gone };
-        let driven = drive(&mut session, stream, &mut self.sink, checkpointer, describer, signals, self.clock).await;
+        let signals = Signals { stop: stopped_or_gap, server_gone, recorder: &mut self.recorder };
+        let driven = drive(&mut session, stream, &mut self.sink, staff, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
         // Where records and position are one, what was not committed comes again, and says nothing.
         let reached = if self.sink.is_transactional() { session.checkpointed_position() } else { session.received() };
-        if reached > beginning.position {
+        if reached > position {
             self.backoff.reset();
         }
         if let Cause::Aborted(failed, _) = &driven.end.cause {
@@ -409,6 +475,7 @@ impl Supervisor {
         }
         let is_fenced = self.sink.is_fenced();
         journal::ended(&session, &driven.end);
+        self.recorder.ended(&session);
         let rest = Rest {
             unsettled: driven.end.unsettled,
             unsaved: driven.end.unsaved,
@@ -429,6 +496,29 @@ impl Supervisor {
                 None => Trouble::Session { cause, rest, source_error },
             },
         }
+    }
+
+    /// Who works for the session beside the stream and the sink.
+    fn staff(
+        &self,
+        sql: &sql::Session,
+        store: AnyStore,
+        checkpoint: Checkpoint,
+        letters: Option<LetterStore>,
+    ) -> Staff {
+        let checkpointer = if self.sink.is_transactional() {
+            Checkpointer::of_sink(checkpoint)
+        } else {
+            Checkpointer::start(store, checkpoint, |error| !error.is_retried())
+        };
+        let is_overtaking = !self.session_settings.poison.is_parking();
+        let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
+        Staff { checkpointer, describer: self.describer(sql), letters }
+    }
+
+    /// Where rows are set aside, if any may be.
+    fn letters(&self) -> Option<LetterStore> {
+        self.session_settings.poison.needs_store().then(|| relay::letters(&self.settings))
     }
 
     /// Asks the server that we stream from.
@@ -482,7 +572,7 @@ impl Supervisor {
 }
 
 /// Waits until rows of an outbox would be passed over: it was taken out of the publication, renamed, or made anew. The server
-/// sends nothing of that, and each position confirmed since lies behind rows that nobody gets. Cancel-safe.
+/// sends nothing of that, and each position confirmed since lies beyond rows that nobody gets. Cancel-safe.
 async fn opening_gap(sql: &sql::Session, settings: &Settings) -> Finding {
     let subject = relay::subject(settings);
     loop {
@@ -505,6 +595,8 @@ struct Connection {
     sql: sql::Session,
     stream: Stream,
     store: AnyStore,
+    /// Where rows are set aside, if any may be.
+    letters: Option<LetterStore>,
     /// As it was claimed.
     checkpoint: Checkpoint,
     beginning: session::Start,
@@ -523,11 +615,14 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
         }
         Trouble::Unpublished(finding) => {
-            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.to_string())))
+            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, finding.without_severity())))
         }
         Trouble::Misfit(findings) => {
             findings.iter().for_each(journal::finding);
-            let sentence = format!("{} faults keep every row of an outbox from being published", findings.len());
+            let sentence = match findings.len() {
+                1 => "a fault keeps every row of an outbox from being published".to_owned(),
+                count => format!("{count} faults keep every row of an outbox from being published"),
+            };
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
         }
         Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
@@ -546,6 +641,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
         Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
         Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
+        Trouble::Letters(error) => judge(error.class(), &chain(&error)),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, rest, source_error } => match cause {
@@ -584,7 +680,7 @@ fn stopped(rest: Rest) -> Decision {
     if rest.is_nothing() {
         return Decision::End(Ok(Exit::Success));
     }
-    let sentence = format!("stopped with {rest}; the next start publishes again what is behind it");
+    let sentence = format!("stopped with {rest}; the next start publishes again what comes after it");
     Decision::End(Err(Ended::with_sentence(Exit::ForcedStop, sentence)))
 }
 
@@ -615,7 +711,7 @@ fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit, slot
 }
 
 /// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
-/// behind the start of its commit record is enough, and nothing of the next one is passed over.
+/// after the start of its commit record is enough, and nothing of the next one is passed over.
 fn skipping(slot: &str, identity: Identity) -> String {
     format!(
         "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",

@@ -192,7 +192,7 @@ impl<'a> Batch<'a> {
             cases.iter().map(|case| case.table.as_str()).collect::<Vec<_>>().join(", ")
         ))?;
         let members: Vec<Member<'a>> = cases.iter().map(Member::new).collect();
-        let walpost = Walpost::new(WALPOST, &config(&name, &database, &members))?;
+        let walpost = Walpost::new(&*WALPOST, &config(&name, &database, &members))?;
         Ok(Self { name, database, walpost, members })
     }
 

@@ -125,7 +125,7 @@ impl<'a> Play<'a> {
              CREATE PUBLICATION {prefix} {published} WITH ({options});\n\
              CREATE PUBLICATION {prefix}_marker FOR TABLE parity_marker WITH (publish = 'insert')"
         ))?;
-        let walpost = Walpost::new(WALPOST, &config(database, case))?;
+        let walpost = Walpost::new(&*WALPOST, &config(database, case))?;
         let mut consumer = Consumer::of_prefix(kafka.bootstrap(), prefix)?.and_topics(foreign);
         let older = if foreign.is_empty() { 0 } else { read_to_end(&mut consumer)?.len() };
         Ok(Self { database, case, walpost, consumer, older, windows: Vec::new() })

@@ -19,9 +19,11 @@ macro_rules! say {
 }
 
 mod bench;
+mod chaos;
 mod conformance;
 mod demo;
 mod dependencies;
+mod dist;
 mod fuzz;
 mod handover;
 mod interrupt;
@@ -44,6 +46,8 @@ Commands:
                            the relay is killed and started again, and nothing is lost. With --kafka into a real Kafka.
   test [FILTER…]           Bring in and start what the tests need, run every check and every test, stop all again.
                            With filters only the tests whose names contain one of them.
+       --all-versions      The integration tests on PostgreSQL 14, 16, 17 and 18, one after the other.
+       --postgres N        The same on one of these; may be given several times.
   services up [--kafka]    Start a PostgreSQL, and a Kafka if wanted, to play with; print how they are reached.
   services status          Say which of them run.
   services down            Stop them and remove their data.
@@ -53,11 +57,18 @@ Commands:
                              --runs R              how often; by default three times
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
+  chaos [--minutes N] [--seed S] [--faults A,B] [--store postgres|file] [--exactly-once] [--release] [--list]
+                           Let writers write, do one fault after another to relay, servers and network for three minutes, and
+                           hold every row against every record that came. Fails if anything is lost, out of order, altered, not
+                           committed, or repeated without need, and if a fault did not hit. A seed that was printed can be replayed;
+                           --list names the faults; --exactly-once lets nothing come again at all; --release takes optimised
+                           programs, which check fewer of their own assumptions.
   conformance record CASES OUT
                            Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the
                            records that came of it.
   handover [--by-hand]     Let a real Debezium publish, stop or kill it in the middle of the traffic, let walpost import its
                            connector and go on, and count what was lost and what came twice. By hand without the import.
+  dist [--no-smoke]        Make the release archive in target/dist with its checksum, unpack it and try it against real servers.
   mutants                  Break core on purpose, one line at a time, and see that its simulation notices.
   fuzz [--seconds N] [TARGET…]
                            Feed made-up input to what reads bytes that others wrote, each target for a minute.
@@ -87,6 +98,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["bench", "drain", options @ ..] => bench::run(options),
+        ["chaos", options @ ..] => chaos::run(options),
         ["conformance", "record", cases, out] => conformance::record(cases, out),
         ["demo"] => demo::run(demo::Broker::None),
         ["demo", "--kafka"] => demo::run(demo::Broker::Kafka),
@@ -95,6 +107,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "up", "--kafka"] => services::up(true),
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
+        ["dist", options @ ..] => dist::run(options),
         ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
         ["fuzz", options @ ..] => fuzz::run(options),

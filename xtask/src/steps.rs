@@ -11,12 +11,12 @@ use crate::interrupt::{self, Interrupted};
 /// The checks that have run.
 #[derive(Default)]
 pub(crate) struct Steps {
-    failed: Vec<&'static str>,
+    failed: Vec<String>,
 }
 
 impl Steps {
     /// Runs one check. Only an interruption is an error here; a failure is remembered.
-    pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         interrupt::check()?;
         say!("==> {name}");
         let since = Instant::now();
@@ -27,7 +27,7 @@ impl Steps {
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => {
                 say!("    {name}: FAILED, {seconds:.1} s: {error:#}");
-                self.failed.push(name);
+                self.failed.push(name.to_owned());
             }
         }
         Ok(())

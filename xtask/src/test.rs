@@ -2,24 +2,107 @@
 //!
 //! The output ends with that of `cargo test`, whose last binary holds tests, so that whoever counts them finds them.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use walpost_testkit::servers::{KAFKA_VARIABLE, Kafka, Need, POSTGRES_VARIABLE, Postgres, Stop, install};
+use anyhow::{Context as _, Result, bail};
+use walpost_testkit::servers::{
+    KAFKA_VARIABLE, Kafka, Need, POSTGRES_VARIABLE, PROGRAMS_VARIABLE, Postgres, Stop, install, postgres_of,
+    postgres_versions,
+};
 
 use crate::steps::{Steps, run_cargo};
 use crate::{dependencies, mutants};
 
-/// With filters only the tests that they name.
-pub(crate) fn run(filters: &[&str]) -> Result<()> {
-    let mut steps = Steps::default();
-    steps.step("what the tests need", || Ok(install(&[Need::Build, Need::Postgres, Need::Kafka])?))?;
-    steps.verdict()?;
-    if filters.is_empty() {
-        check(&mut steps)?;
-        steps.verdict()?;
+const TESTS: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
+/// Of the workspace, as all tests are: of one package, cargo would build everything once more with fewer features.
+const INTEGRATION: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--test", "integration"];
+
+/// What runs on each of PostgreSQL's other versions every time: that rows arrive as they should, and every state of the slot.
+const ON_OTHER_VERSIONS: &[&str] = &["delivery::", "describing::the_catalogue", "slot::"];
+
+/// What to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options<'a> {
+    /// Only the tests that these name.
+    filters: Vec<&'a str>,
+    /// The integration tests on these versions of PostgreSQL, instead of every test on the system's.
+    versions: Vec<u32>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(arguments: &[&'a str]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match *argument {
+                "--all-versions" => options.versions.extend(postgres_versions()),
+                "--postgres" => {
+                    let major = arguments.next().and_then(|major| major.parse().ok());
+                    options.versions.push(major.context("--postgres takes a major version, such as 17")?);
+                }
+                option if option.starts_with("--") => bail!("cargo xtask test has no option {option}"),
+                filter => options.filters.push(filter),
+            }
+        }
+        Ok(options)
     }
-    test(&mut steps, filters)
+}
+
+/// Runs what the arguments say; every check and every test, if they say nothing.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let Options { filters, versions } = Options::parse(arguments)?;
+    let mut steps = Steps::default();
+    match (filters.is_empty(), versions.as_slice()) {
+        (true, []) => run_everything(&mut steps),
+        (false, []) => {
+            prepare(&mut steps, &[])?;
+            test(&mut steps, Stand::default(), TESTS, &filters)
+        }
+        (_, versions) => {
+            prepare(&mut steps, versions)?;
+            for major in versions {
+                test_on(*major, &mut steps, &filters)?;
+            }
+            steps.verdict()
+        }
+    }
+}
+
+/// Integration tests on a program that was built elsewhere.
+pub(crate) fn on_program(program: &Path, filters: &[&str]) -> Result<()> {
+    let mut steps = Steps::default();
+    install_all(&mut steps, &[])?;
+    let program = program.display().to_string();
+    test(&mut steps, Stand { program: Some(&program), ..Stand::default() }, INTEGRATION, filters)
+}
+
+fn run_everything(steps: &mut Steps) -> Result<()> {
+    let others: Vec<u32> = postgres_versions().collect();
+    install_all(steps, &others)?;
+    check(steps)?;
+    steps.verdict()?;
+    compile(steps)?;
+    for major in others {
+        test_on(major, steps, ON_OTHER_VERSIONS)?;
+    }
+    steps.verdict()?;
+    test(steps, Stand::default(), TESTS, &[])
+}
+
+fn prepare(steps: &mut Steps, versions: &[u32]) -> Result<()> {
+    install_all(steps, versions)?;
+    compile(steps)
+}
+
+fn install_all(steps: &mut Steps, versions: &[u32]) -> Result<()> {
+    steps.step("what the tests need", || {
+        let others = if versions.is_empty() { &[][..] } else { &[Need::PostgresVersions] };
+        install(&[&[Need::Build, Need::Postgres, Need::Kafka], others].concat())?;
+        versions.iter().try_for_each(|major| postgres_of(*major).map(drop))?;
+        Ok(())
+    })?;
+    steps.verdict()
 }
 
 fn check(steps: &mut Steps) -> Result<()> {
@@ -45,26 +128,84 @@ fn check(steps: &mut Steps) -> Result<()> {
     })
 }
 
-fn test(steps: &mut Steps, filters: &[&str]) -> Result<()> {
-    let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
-    steps.step("compiling the tests", || run_cargo(&[&tests[..], &["--quiet", "--no-run"]].concat(), &[]))?;
-    steps.verdict()?;
+fn compile(steps: &mut Steps) -> Result<()> {
+    steps.step("compiling the tests", || run_cargo(&[TESTS, &["--quiet", "--no-run"]].concat(), &[]))?;
+    steps.verdict()
+}
+
+/// Integration tests on another version of PostgreSQL. What fails there is told at the end, with what fails elsewhere.
+fn test_on(major: u32, steps: &mut Steps, filters: &[&str]) -> Result<()> {
+    let servers = postgres_of(major)?;
+    let name = format!("tests on PostgreSQL {major}");
+    let mut within = Steps::default();
+    steps.step(&name, || test(&mut within, Stand { postgres: Some(servers), ..Stand::default() }, INTEGRATION, filters))
+}
+
+/// What tests stand on, where that is not the usual.
+#[derive(Debug, Default)]
+struct Stand<'a> {
+    /// The folder of PostgreSQL's programs.
+    postgres: Option<PathBuf>,
+    /// The program under test.
+    program: Option<&'a str>,
+}
+
+/// Tests on servers of their own.
+fn test(steps: &mut Steps, stand: Stand<'_>, what: &[&str], filters: &[&str]) -> Result<()> {
+    let Stand { postgres: programs, program } = stand;
     let mut servers = None;
     steps.step("servers", || {
-        servers = Some(start_servers()?);
+        servers = Some(start_servers(programs.as_deref())?);
         Ok(())
     })?;
     steps.verdict()?;
     let Some((mut postgres, mut kafka)) = servers else { return Ok(()) };
-    let environment = [(POSTGRES_VARIABLE, &*postgres.url("postgres")), (KAFKA_VARIABLE, kafka.bootstrap())];
+    let url = postgres.url("postgres");
+    let mut environment = vec![(POSTGRES_VARIABLE, url.as_str()), (KAFKA_VARIABLE, kafka.bootstrap())];
+    let folder = programs.map(|folder| folder.display().to_string());
+    environment.extend(folder.as_deref().map(|folder| (PROGRAMS_VARIABLE, folder)));
+    environment.extend(program.map(|program| ("WALPOST_BINARY", program)));
     say!("==> tests");
-    let outcome = run_cargo(&[&tests[..], &["--"], filters].concat(), &environment);
+    let outcome = run_cargo(&[what, &["--"], filters].concat(), &environment);
     // Dropping them would do; stopped in order they also prove that nobody holds them up.
     let _ = kafka.kill9();
     let stopped = postgres.stop(Stop::Fast, Duration::from_secs(20));
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
 }
 
-fn start_servers() -> Result<(Postgres, Kafka)> {
-    Ok((Postgres::start()?, Kafka::start()?))
+fn start_servers(programs: Option<&Path>) -> Result<(Postgres, Kafka)> {
+    let postgres = Postgres::builder();
+    let postgres = programs.map_or(postgres.clone(), |folder| postgres.programs(folder));
+    Ok((postgres.start()?, Kafka::start()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_filters_and_versions_are_taken_one_by_one_or_all() {
+        let of =
+            |filters: &[&'static str], versions: &[u32]| Options { filters: filters.into(), versions: versions.into() };
+        for (arguments, options) in [
+            (&[][..], of(&[], &[])),
+            (&["crash::", "slot"], of(&["crash::", "slot"], &[])),
+            (&["--postgres", "17", "slot", "--postgres", "18"], of(&["slot"], &[17, 18])),
+            (&["--all-versions"], of(&[], &[14, 16, 17, 18])),
+        ] {
+            assert_eq!(Options::parse(arguments).unwrap(), options, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused_by_its_name() {
+        for (arguments, word) in [
+            (&["--postgres"][..], "major version"),
+            (&["--postgres", "new"], "major version"),
+            (&["--all"], "no option --all"),
+        ] {
+            let refusal = Options::parse(arguments).unwrap_err().to_string();
+            assert!(refusal.contains(word), "{refusal}");
+        }
+    }
 }

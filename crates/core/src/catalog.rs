@@ -13,11 +13,15 @@
 mod shape;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::description::Description;
+use crate::event::Event;
 use crate::outbox::{Outbox, Outboxes, TableName};
-use crate::pgoutput::{Relation, Type};
-use crate::router::Binding;
+use crate::pgoutput::{Message, Relation, Type};
+use crate::poison::{DeadLetter, Letterhead, RowFault};
+use crate::record::Record;
+use crate::router::{Binding, Routed};
 use crate::value::oid;
 
 use shape::Shape;
@@ -29,15 +33,15 @@ pub struct Catalog {
     relations: BTreeMap<u32, Entry>,
     /// The base types of domains, where those are ones whose values we can read.
     bases: BTreeMap<u32, u32>,
-    /// The outbox whose description is awaited. One at most, for the next shape is behind it in the stream.
+    /// The outbox whose description is awaited. One at most, for the next shape comes after it in the stream.
     undescribed: Option<Undescribed>,
 }
 
 /// What is known of a relation.
 #[derive(Debug)]
 enum Entry {
-    /// The outbox with this place in the configuration, and its columns by role.
-    Outbox(usize, Box<Binding>),
+    /// The outbox with this place in the configuration, its columns by role, and what letters of its rows say of it.
+    Outbox(usize, Box<Binding>, Arc<Letterhead>),
     Other,
 }
 
@@ -60,6 +64,8 @@ pub enum Lookup<'a> {
         outbox: &'a Outbox,
         /// Its columns by role, as this connection sees them.
         binding: &'a mut Binding,
+        /// What letters of its rows have in common.
+        head: &'a Arc<Letterhead>,
     },
     /// A table that the publication carries and nobody configured.
     Other,
@@ -88,7 +94,7 @@ impl Catalog {
                 None
             }
             None => match self.relations.insert(relation.id, Entry::Other) {
-                Some(Entry::Outbox(place, _)) => self.outboxes.get(place).map(|outbox| outbox.table.clone()),
+                Some(Entry::Outbox(place, ..)) => self.outboxes.get(place).map(|outbox| outbox.table.clone()),
                 Some(Entry::Other) | None => None,
             },
         }
@@ -121,8 +127,32 @@ impl Catalog {
         let told = self.based(shape.as_told(), description);
         if let Some(outbox) = self.outboxes.get(place) {
             let binding = outbox.router.bind(&told, description);
-            self.relations.insert(relation, Entry::Outbox(place, Box::new(binding)));
+            let head = outbox.router.letterhead(outbox.table.clone(), &shape.as_told());
+            self.relations.insert(relation, Entry::Outbox(place, Box::new(binding), Arc::new(head)));
         }
+    }
+
+    /// Makes the record of a letter's row as the configuration is today. The description is that of the row's relation.
+    ///
+    /// # Errors
+    /// It still cannot be published.
+    pub fn route_anew(&self, letter: &DeadLetter, description: &Description) -> Result<Record, RowFault> {
+        let unreadable = || RowFault::new("the row that its letter keeps cannot be read");
+        let (relation, insert) = (Message::parse(&letter.row.relation), Message::parse(&letter.row.insert));
+        let (Ok(Message::Relation(relation)), Ok(Message::Insert(insert))) = (relation, &insert) else {
+            return Err(unreadable());
+        };
+        let outbox = self.outboxes.iter().find(|outbox| outbox.table == letter.table);
+        let outbox = outbox.ok_or_else(|| RowFault::new(format!("{} is no outbox any more", letter.table)))?;
+        let mut binding = outbox.router.bind(&self.based(relation, description), description);
+        let event = Event {
+            identity: letter.identity,
+            commit_time: letter.commit_time,
+            cells: &insert.new.cells,
+            frame: &letter.row.insert,
+        };
+        let Routed::Record(record) = outbox.router.route(&mut binding, &event)?;
+        Ok(record)
     }
 
     /// The server told the name of a type that is not built in, or, of a domain, that of its base (`logicalrep_write_typ` in
@@ -149,7 +179,7 @@ impl Catalog {
     /// What a relation is; `None` where the server never told its shape, or nobody described it yet.
     pub fn outbox_of(&mut self, relation: u32) -> Option<Lookup<'_>> {
         Some(match self.relations.get_mut(&relation)? {
-            Entry::Outbox(place, binding) => Lookup::Outbox { outbox: self.outboxes.get(*place)?, binding },
+            Entry::Outbox(place, binding, head) => Lookup::Outbox { outbox: self.outboxes.get(*place)?, binding, head },
             Entry::Other => Lookup::Other,
         })
     }
@@ -157,18 +187,15 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bytes::Bytes;
     use smallvec::SmallVec;
 
     use super::*;
     use crate::description::{TypeDescription, TypeKind};
-    use crate::event::Event;
     use crate::lsn::Lsn;
     use crate::pgoutput::{Cell, Column};
     use crate::position::{Identity, Timeline};
-    use crate::router::{Options, Routed, Router};
+    use crate::router::{Options, Router};
     use crate::time::Timestamp;
 
     fn catalog(tables: &[(&str, &str)]) -> Catalog {
@@ -262,7 +289,7 @@ mod tests {
         let columns = columns.chain([column("payload", type_id)]).collect();
         catalog.learn(&Relation { id: 1, namespace: "public", name: "outbox", replica_identity: b'd', columns });
         catalog.described(1, described);
-        let Some(Lookup::Outbox { outbox, binding }) = catalog.outbox_of(1) else { panic!("no outbox") };
+        let Some(Lookup::Outbox { outbox, binding, .. }) = catalog.outbox_of(1) else { panic!("no outbox") };
         let cells = [b"1".as_slice(), b"order", b"7", text].map(Cell::Text);
         let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 };
         let (commit_time, frame) = (Timestamp::default(), Bytes::new());

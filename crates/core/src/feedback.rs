@@ -240,6 +240,7 @@ mod tests {
             first_owed: None,
             settled_rows: None,
             alone_until: None,
+            inventory: crate::poison::Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,
         };

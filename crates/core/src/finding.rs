@@ -53,6 +53,15 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// All of it but how bad it is, for where that is said otherwise, such as by the level of a log.
+    #[must_use]
+    pub fn without_severity(&self) -> String {
+        let Self { subject, sentence, remedy, .. } = self;
+        if remedy.is_empty() { format!("{subject}: {sentence}") } else { format!("{subject}: {sentence}; {remedy}") }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
@@ -60,8 +69,7 @@ impl fmt::Display for Finding {
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        write!(f, "{severity}: {}: {}", self.subject, self.sentence)?;
-        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
+        write!(f, "{severity}: {}", self.without_severity())
     }
 }
 
@@ -72,6 +80,7 @@ mod tests {
     #[test]
     fn a_finding_is_one_line_and_ends_with_its_remedy_if_there_is_one() {
         assert_eq!(Finding::error("slot", "it is gone", "make it").to_string(), "error: slot: it is gone; make it");
+        assert_eq!(Finding::error("slot", "it is gone", "make it").without_severity(), "slot: it is gone; make it");
         assert_eq!(Finding::note("brokers", "three", "").to_string(), "note: brokers: three");
         assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Note);
     }

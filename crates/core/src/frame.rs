@@ -82,8 +82,8 @@ pub enum FrameError {
         /// How long its header is, tag included.
         header: usize,
     },
-    /// A keepalive, which is all header, goes on behind its end.
-    #[error("a keepalive goes on for {0} bytes behind its end")]
+    /// A keepalive, which is all header, goes on after its end.
+    #[error("a keepalive goes on for {0} bytes after its end")]
     Trailing(usize),
 }
 
@@ -277,7 +277,7 @@ mod tests {
             (b"", FrameError::Empty, "empty CopyData"),
             (b"r123", FrameError::UnknownTag(b'r'), "the tag 'r'"),
             (b"\0", FrameError::UnknownTag(0), "the tag '\\0'"),
-            (b"k0123456701234567\x01xy", FrameError::Trailing(2), "2 bytes behind its end"),
+            (b"k0123456701234567\x01xy", FrameError::Trailing(2), "2 bytes after its end"),
         ];
         for (bytes, expected, sentence) in cases {
             let error = Frame::parse(Bytes::from_static(bytes)).unwrap_err();

@@ -1,12 +1,16 @@
-//! What is owed: every record that was taken from the log and is not settled, and which transactions are wholly settled.
+//! What is owed: every row that was taken from the log and is not settled, and which transactions are wholly settled.
 //!
-//! The ledger is the only one who moves the watermark. Records settle in any order; the watermark moves over the settled
-//! prefix alone, and rests only behind whole transactions, so that confirming it can never lose one. The ledger keeps the
+//! The ledger is the only one who moves the watermark. Rows settle in any order, delivered or set aside; the watermark moves over the
+//! settled prefix alone, and rests only after whole transactions, so that confirming it can never lose one. The ledger keeps the
 //! records too: after a failure they are sent again from here, in the order of the log.
+//!
+//! A letter that goes again has its place among them, behind all that was taken from the log before it. It is no part of the log: it is not
+//! owed, and a session that ends may forget it.
 
 use std::collections::VecDeque;
 
 use crate::lsn::Lsn;
+use crate::poison::{LetterId, LoggedRow, RowFault};
 use crate::port::Ticket;
 use crate::position::Identity;
 use crate::record::Record;
@@ -19,14 +23,51 @@ pub struct Watermark {
     pub position: Lsn,
     /// When the last transaction before it committed, if one was seen.
     pub commit_time: Option<Timestamp>,
-    /// How many records have been settled before it. It rises only when an outbox moved, not while others write.
+    /// How many rows have been settled before it. It rises only when an outbox moved, not while others write.
     pub events: u64,
+}
+
+/// What has a place in the books.
+#[derive(Debug)]
+pub struct Item {
+    /// Which row it is.
+    pub identity: Identity,
+    /// Its record, or why it has none.
+    pub made: Result<Record, RowFault>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where an item comes from.
+#[derive(Debug)]
+pub enum Origin {
+    /// The log.
+    Log(LoggedRow),
+    /// A dead letter that goes again.
+    Letter(LetterId),
+}
+
+impl Item {
+    /// What it weighs against the budget in bytes, with the frame that it keeps alive.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let frame = match &self.origin {
+            Origin::Log(row) => row.insert.as_ref(),
+            Origin::Letter(_) => &[],
+        };
+        let beside = self.made.as_ref().map_or(0, |record| record.weight_beside(frame));
+        Record::OVERHEAD + frame.len() + beside
+    }
+
+    fn is_of_the_log(&self) -> bool {
+        matches!(self.origin, Origin::Log(_))
+    }
 }
 
 /// How much is owed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Records.
+    /// Rows.
     pub records: usize,
     /// Their weight in bytes.
     pub bytes: usize,
@@ -44,36 +85,61 @@ pub enum Report {
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Ledger {
-    /// The records from the first that is owed on, in the order of the log. Settled ones wait here for those before them.
+    /// The items from the first that is not settled on, in the order of the log. Settled ones wait here for those before them.
     entries: VecDeque<Entry>,
-    /// The number of this ledger's first record ever.
-    first: u64,
     /// The number of the first entry.
     head: u64,
+    /// The number of the first row of the log that is not settled. A letter before it keeps its place and nothing else.
+    first_owed: u64,
     /// The number of the next entry to look at for publishing.
     cursor: u64,
+    /// How many items of the log there have been.
+    events: u64,
     /// The ends of transactions that are not wholly settled.
     boundaries: VecDeque<Boundary>,
     watermark: Watermark,
     owed: Load,
     out: usize,
+    waiting: usize,
+    letters: Letters,
+}
+
+/// How many letters are in the books.
+#[derive(Debug, Clone, Copy, Default)]
+struct Letters {
+    unsettled: usize,
+    waiting: usize,
 }
 
 /// A record is large, so what becomes of it is told beside it, and it is not moved from its issue to its end.
 #[derive(Debug)]
 struct Entry {
     weight: usize,
-    /// Whether the sink has it; else it is to be published.
-    is_out: bool,
+    /// How many items of the log come before it.
+    events: u64,
+    place: Place,
     /// `None` once it is settled.
-    record: Option<Record>,
+    item: Option<Item>,
+}
+
+/// Where an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is to be published, or set aside.
+    Waiting,
+    /// The sink has it.
+    Out,
+    /// It is being set aside, and will not be published.
+    Aside,
 }
 
 /// The end of a transaction.
 #[derive(Debug, Clone, Copy)]
 struct Boundary {
-    /// The number of the first ticket behind it.
+    /// The number of the first ticket after it.
     behind: u64,
+    /// How many items of the log come before it.
+    events: u64,
     commit_end: Lsn,
     commit_time: Timestamp,
 }
@@ -84,30 +150,45 @@ impl Ledger {
     pub fn new(first: Ticket, position: Lsn, commit_time: Option<Timestamp>) -> Self {
         Self {
             entries: VecDeque::new(),
-            first: first.0,
             head: first.0,
+            first_owed: first.0,
             cursor: first.0,
+            events: 0,
             boundaries: VecDeque::new(),
             watermark: Watermark { position, commit_time, events: 0 },
             owed: Load::default(),
             out: 0,
+            waiting: 0,
+            letters: Letters::default(),
         }
     }
 
-    /// Takes a record into the books. It is owed from now on.
-    pub fn issue(&mut self, record: Record) -> Ticket {
+    /// Takes an item into the books. What is of the log is owed from now on.
+    pub fn issue(&mut self, item: Item) -> Ticket {
         let ticket = self.next_ticket();
-        let weight = record.weight();
-        self.owed.records += 1;
-        self.owed.bytes += weight;
-        self.entries.push_back(Entry { weight, is_out: false, record: Some(record) });
+        let weight = item.weight();
+        if item.is_of_the_log() {
+            self.events += 1;
+            self.owed.records += 1;
+            self.owed.bytes += weight;
+        } else {
+            self.letters.unsettled += 1;
+            self.letters.waiting += 1;
+        }
+        self.waiting += 1;
+        let is_letter = !item.is_of_the_log();
+        let events = self.events - u64::from(!is_letter);
+        self.entries.push_back(Entry { weight, events, place: Place::Waiting, item: Some(item) });
+        if is_letter {
+            self.advance();
+        }
         ticket
     }
 
     /// A transaction is complete: once everything issued so far is settled, the watermark may rest at its end.
     pub fn close_transaction(&mut self, commit_end: Lsn, commit_time: Timestamp) {
         let behind = self.next_ticket().0;
-        let boundary = Boundary { behind, commit_end, commit_time };
+        let boundary = Boundary { behind, events: self.events, commit_end, commit_time };
         match self.boundaries.back_mut() {
             Some(last) if last.behind == behind => *last = boundary,
             _ => self.boundaries.push_back(boundary),
@@ -122,56 +203,110 @@ impl Ledger {
         }
     }
 
-    /// The next record to hand to the sink, which is out from now on.
-    pub fn publish_next(&mut self) -> Option<Ticket> {
-        while self.cursor < self.next_ticket().0 {
-            let ticket = Ticket(self.cursor);
-            self.cursor += 1;
-            if let Some(entry @ Entry { is_out: false, record: Some(_), .. }) = self.entry_mut(ticket) {
-                entry.is_out = true;
-                self.out += 1;
-                return Some(ticket);
+    /// The next item that waits. It stays the next until it is handed over or put aside.
+    pub fn next_waiting(&mut self) -> Option<Ticket> {
+        while let Some(entry) = self.entry(Ticket(self.cursor)) {
+            if entry.is_waiting() {
+                return Some(Ticket(self.cursor));
             }
+            self.cursor += 1;
         }
         None
+    }
+
+    /// The next letter that waits, past whatever of the log does.
+    #[must_use]
+    pub fn next_letter(&self) -> Option<Ticket> {
+        if self.letters.waiting == 0 {
+            return None;
+        }
+        let is_it = |ticket: &Ticket| {
+            let item = self.entry(*ticket).filter(|entry| entry.is_waiting()).and_then(|entry| entry.item.as_ref());
+            item.is_some_and(|item| !item.is_of_the_log())
+        };
+        (self.cursor..self.next_ticket().0).map(Ticket).find(is_it)
+    }
+
+    /// An item that waits goes to the sink, and is out from now on.
+    pub fn hand_over(&mut self, ticket: Ticket) {
+        if self.leave(ticket, Place::Out) {
+            self.out += 1;
+        }
+    }
+
+    /// An item that waits is to be set aside, and is not published any more.
+    pub fn put_aside(&mut self, ticket: Ticket) {
+        self.leave(ticket, Place::Aside);
+    }
+
+    /// The first row before `end` that is neither settled nor put aside, where everything before `from` is known to be.
+    #[must_use]
+    pub fn first_undecided(&self, from: Option<Ticket>, end: Ticket) -> Option<Ticket> {
+        let is_it =
+            |ticket: &Ticket| self.entry(*ticket).is_some_and(|entry| entry.is_owed() && entry.place != Place::Aside);
+        let from = from.map_or(self.first_owed, |from| from.0.max(self.first_owed));
+        (from..end.0).map(Ticket).find(is_it)
     }
 
     /// Whether any record waits to be handed to the sink.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
-        self.owed.records > self.out
+        self.waiting > 0
     }
 
-    /// The record of a ticket, while it is owed.
+    /// What has this ticket, until it is settled.
+    #[must_use]
+    pub fn item(&self, ticket: Ticket) -> Option<&Item> {
+        self.entry(ticket)?.item.as_ref()
+    }
+
+    /// The record of a ticket, until it is settled.
     #[must_use]
     pub fn record(&self, ticket: Ticket) -> Option<&Record> {
-        self.entry(ticket)?.record.as_ref()
+        self.item(ticket)?.made.as_ref().ok()
     }
 
     /// Whether a record is with the sink.
     #[must_use]
     pub fn is_out(&self, ticket: Ticket) -> bool {
-        self.entry(ticket).is_some_and(|entry| entry.is_out)
+        self.entry(ticket).is_some_and(|entry| entry.place == Place::Out)
     }
 
     /// A record that was out is delivered.
     pub fn settle(&mut self, ticket: Ticket) -> Report {
-        let Some(entry @ Entry { is_out: true, .. }) = self.entry_mut(ticket) else { return Report::Stale };
-        entry.is_out = false;
-        entry.record = None;
-        let weight = entry.weight;
+        if !self.is_out(ticket) {
+            return Report::Stale;
+        }
         self.out -= 1;
-        self.owed.records -= 1;
-        self.owed.bytes -= weight;
-        self.advance();
+        self.close(ticket);
         Report::Answered
+    }
+
+    /// An item that was put aside lies durably with the dead letters.
+    pub fn set_aside(&mut self, ticket: Ticket) -> Report {
+        if self.entry(ticket).is_none_or(|entry| entry.place != Place::Aside) {
+            return Report::Stale;
+        }
+        self.close(ticket);
+        Report::Answered
+    }
+
+    /// A letter that waits does not go again.
+    pub fn give_up_letter(&mut self, ticket: Ticket) {
+        let is_letter = self.item(ticket).is_some_and(|item| !item.is_of_the_log());
+        if is_letter && self.leave(ticket, Place::Aside) {
+            self.close(ticket);
+        }
     }
 
     /// A record that was out came back undelivered. It waits again.
     pub fn take_back(&mut self, ticket: Ticket) -> Report {
-        let Some(entry @ Entry { is_out: true, .. }) = self.entry_mut(ticket) else { return Report::Stale };
-        entry.is_out = false;
+        let Some(entry @ Entry { place: Place::Out, .. }) = self.entry_mut(ticket) else { return Report::Stale };
+        entry.place = Place::Waiting;
+        let is_letter = entry.is_letter();
         self.out -= 1;
+        self.waiting += 1;
+        self.letters.waiting += usize::from(is_letter);
         self.cursor = self.cursor.min(ticket.0);
         Report::Answered
     }
@@ -182,7 +317,7 @@ impl Ledger {
         self.watermark
     }
 
-    /// What is issued and not settled.
+    /// What was taken from the log and is not settled.
     #[must_use]
     pub fn owed(&self) -> Load {
         self.owed
@@ -194,45 +329,103 @@ impl Ledger {
         self.out
     }
 
-    /// How many records there are from the first that is owed to the last, settled ones among them: what the books weigh.
+    /// How many letters go again.
+    #[must_use]
+    pub fn letters(&self) -> usize {
+        self.letters.unsettled
+    }
+
+    /// How many items there are from the first that is not settled to the last, settled ones among them: what the books weigh.
     #[must_use]
     pub fn span(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether everything that was handed to the sink is settled, in whole transactions.
+    /// Whether everything that was handed to the sink is settled, in whole transactions. Letters are of none.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.out == 0 && self.watermark.events == self.cursor - self.first
+        let settled = self.events - self.owed.records as u64;
+        self.out == 0 && settled == self.watermark.events
     }
 
-    /// Whether the record that waits first, if one does, begins another transaction than the one handed out before it.
+    /// Whether the item that waits first, if one does, begins another transaction than the row taken up before it.
     #[must_use]
     pub fn is_between_transactions(&self) -> bool {
-        self.watermark.events == self.cursor - self.first
-            || self.boundaries.binary_search_by_key(&self.cursor, |boundary| boundary.behind).is_ok()
+        let events = self.entry(Ticket(self.cursor)).map_or(self.events, |entry| entry.events);
+        self.watermark.events == events
+            || self.boundaries.binary_search_by_key(&events, |boundary| boundary.events).is_ok()
     }
 
-    /// The first record in the order of the log that is not settled.
+    /// The first row in the order of the log that is not settled.
     #[must_use]
     pub fn first_owed(&self) -> Option<Identity> {
-        self.entries.front().and_then(|entry| entry.record.as_ref()).map(|record| record.identity)
+        self.item(Ticket(self.first_owed)).map(|item| item.identity)
     }
 
-    /// The ticket that the next record will get.
+    /// When the oldest transaction committed that is complete and not wholly settled.
+    #[must_use]
+    pub fn oldest_commit_time(&self) -> Option<Timestamp> {
+        self.boundaries.front().map(|boundary| boundary.commit_time)
+    }
+
+    /// The ticket that the next item will get.
     #[must_use]
     pub fn next_ticket(&self) -> Ticket {
         Ticket(self.head + self.entries.len() as u64)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_letter(&self, ticket: Ticket) -> bool {
+        self.entry(ticket).is_some_and(Entry::is_letter)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_aside(&self, ticket: Ticket) -> bool {
+        self.entry(ticket).is_some_and(|entry| entry.place == Place::Aside)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn aside(&self) -> impl Iterator<Item = Identity> {
+        let aside = self.entries.iter().filter(|entry| entry.place == Place::Aside);
+        aside.filter_map(|entry| entry.item.as_ref()).map(|item| item.identity)
+    }
+
+    /// An item waits no longer. Whether it did.
+    fn leave(&mut self, ticket: Ticket, place: Place) -> bool {
+        let Some(entry) = self.entry_mut(ticket).filter(|entry| entry.is_waiting()) else { return false };
+        entry.place = place;
+        let is_letter = entry.is_letter();
+        self.waiting -= 1;
+        self.letters.waiting -= usize::from(is_letter);
+        true
+    }
+
+    fn close(&mut self, ticket: Ticket) {
+        let Some(entry) = self.entry_mut(ticket) else { return };
+        let Some(item) = entry.item.take() else { return };
+        entry.place = Place::Waiting;
+        let weight = entry.weight;
+        if item.is_of_the_log() {
+            self.owed.records -= 1;
+            self.owed.bytes -= weight;
+        } else {
+            self.letters.unsettled -= 1;
+        }
+        self.advance();
+    }
+
     /// Lets go of the settled prefix and moves the watermark over the transactions that end within it.
     fn advance(&mut self) {
-        while let Some(Entry { record: None, .. }) = self.entries.front() {
+        while let Some(Entry { item: None, .. }) = self.entries.front() {
             self.entries.pop_front();
             self.head += 1;
             self.cursor = self.cursor.max(self.head);
         }
-        while let Some(boundary) = self.boundaries.front().copied().filter(|boundary| boundary.behind <= self.head) {
+        self.first_owed = self.first_owed.max(self.head);
+        while self.entry(Ticket(self.first_owed)).is_some_and(|entry| !entry.is_owed()) {
+            self.first_owed += 1;
+        }
+        while let Some(boundary) = self.boundaries.front().copied().filter(|next| next.behind <= self.first_owed) {
             self.boundaries.pop_front();
             self.rest_behind(boundary);
         }
@@ -242,7 +435,7 @@ impl Ledger {
         self.watermark = Watermark {
             position: self.watermark.position.max(boundary.commit_end),
             commit_time: Some(boundary.commit_time),
-            events: boundary.behind - self.first,
+            events: boundary.events,
         };
     }
 
@@ -252,6 +445,20 @@ impl Ledger {
 
     fn entry_mut(&mut self, ticket: Ticket) -> Option<&mut Entry> {
         self.entries.get_mut(usize::try_from(ticket.0.checked_sub(self.head)?).ok()?)
+    }
+}
+
+impl Entry {
+    fn is_waiting(&self) -> bool {
+        self.place == Place::Waiting && self.item.is_some()
+    }
+
+    fn is_owed(&self) -> bool {
+        self.item.as_ref().is_some_and(Item::is_of_the_log)
+    }
+
+    fn is_letter(&self) -> bool {
+        self.item.as_ref().is_some_and(|item| !item.is_of_the_log())
     }
 }
 
@@ -266,8 +473,8 @@ mod tests {
     use crate::position::Timeline;
     use crate::record::Headers;
 
-    fn record(ordinal: u64, length: usize) -> Record {
-        Record {
+    fn record(ordinal: u64, length: usize) -> Item {
+        let record = Record {
             identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal },
             topic: Arc::from("topic"),
             key: None,
@@ -275,7 +482,19 @@ mod tests {
             headers: Headers::new(),
             timestamp_ms: 0,
             partition: None,
-        }
+        };
+        Item { identity: record.identity, made: Ok(record), origin: Origin::Log(LoggedRow::default()) }
+    }
+
+    fn letter() -> Item {
+        Item { origin: Origin::Letter(LetterId(7)), ..record(99, 10) }
+    }
+
+    /// Hands the next one over.
+    fn publish_next(ledger: &mut Ledger) -> Option<Ticket> {
+        let ticket = ledger.next_waiting()?;
+        ledger.hand_over(ticket);
+        Some(ticket)
     }
 
     fn ledger() -> Ledger {
@@ -284,7 +503,7 @@ mod tests {
 
     /// Hands everything over that waits.
     fn publish_all(ledger: &mut Ledger) -> Vec<u64> {
-        std::iter::from_fn(|| ledger.publish_next()).map(|ticket| ticket.0).collect()
+        std::iter::from_fn(|| publish_next(ledger)).map(|ticket| ticket.0).collect()
     }
 
     #[test]
@@ -357,7 +576,54 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_transaction_behind_what_is_owed_waits_for_it() {
+    fn a_letter_has_its_place_and_is_not_owed() {
+        let mut ledger = ledger();
+        ledger.issue(letter());
+        ledger.issue(record(0, 0));
+        ledger.close_transaction(Lsn::new(120), Timestamp::default());
+        assert_eq!((ledger.owed().records, ledger.letters()), (1, 1));
+        assert_eq!(publish_all(&mut ledger), [7, 8]);
+        ledger.settle(Ticket(8));
+        assert_eq!((ledger.watermark().position, ledger.watermark().events), (Lsn::new(120), 1), "7 holds nothing up");
+        assert_eq!((ledger.first_owed(), ledger.span()), (None, 2));
+        ledger.settle(Ticket(7));
+        assert_eq!((ledger.letters(), ledger.span()), (0, 0));
+    }
+
+    #[test]
+    fn a_letter_passes_what_waits_and_may_be_given_up() {
+        let mut ledger = ledger();
+        ledger.issue(record(0, 0));
+        assert_eq!(ledger.next_letter(), None);
+        ledger.issue(letter());
+        ledger.issue(letter());
+        assert_eq!((ledger.next_waiting(), ledger.next_letter()), (Some(Ticket(7)), Some(Ticket(8))));
+        ledger.hand_over(Ticket(8));
+        assert_eq!(ledger.next_letter(), Some(Ticket(9)));
+        ledger.give_up_letter(Ticket(9));
+        ledger.give_up_letter(Ticket(7));
+        assert_eq!((ledger.next_letter(), ledger.letters(), ledger.owed().records), (None, 1, 1), "7 is no letter");
+    }
+
+    #[test]
+    fn a_row_that_is_put_aside_is_not_published_and_settles_once() {
+        let mut ledger = ledger();
+        ledger.issue(record(0, 0));
+        ledger.issue(record(1, 0));
+        ledger.close_transaction(Lsn::new(120), Timestamp::default());
+        assert_eq!(ledger.set_aside(Ticket(7)), Report::Stale, "it waits");
+        ledger.put_aside(Ticket(7));
+        assert_eq!(publish_all(&mut ledger), [8]);
+        assert_eq!((ledger.settle(Ticket(7)), ledger.take_back(Ticket(7))), (Report::Stale, Report::Stale));
+        assert_eq!(ledger.first_undecided(None, Ticket(9)), Some(Ticket(8)));
+        ledger.settle(Ticket(8));
+        assert_eq!((ledger.first_undecided(None, Ticket(9)), ledger.watermark().position), (None, Lsn::new(100)));
+        assert_eq!((ledger.set_aside(Ticket(7)), ledger.set_aside(Ticket(7))), (Report::Answered, Report::Stale));
+        assert_eq!(ledger.watermark().position, Lsn::new(120));
+    }
+
+    #[test]
+    fn an_empty_transaction_after_what_is_owed_waits_for_it() {
         let mut ledger = ledger();
         ledger.close_transaction(Lsn::new(110), Timestamp::default());
         assert_eq!(ledger.watermark().position, Lsn::new(110));
@@ -431,7 +697,7 @@ mod tests {
                     }
                     Step::Publish => {
                         let next = (0..is_out.len()).find(|place| !is_out[*place] && !is_settled[*place]);
-                        prop_assert_eq!(ledger.publish_next(), next.map(|place| Ticket(place as u64 + 7)));
+                        prop_assert_eq!(publish_next(&mut ledger), next.map(|place| Ticket(place as u64 + 7)));
                         next.into_iter().for_each(|place| is_out[place] = true);
                     }
                     Step::Settle(number) | Step::TakeBack(number) => {

@@ -36,4 +36,5 @@ pub mod router;
 pub mod session;
 pub mod start;
 pub mod time;
+pub mod traffic;
 pub mod value;

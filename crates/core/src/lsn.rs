@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `start` | where this connection was told to begin: the server sends every transaction whose commit LSN is not below it |
 //! | `commit_lsn` | the LSN of the commit record itself (`Begin.final_lsn`, `Commit.commit_lsn`): it identifies a transaction |
-//! | `commit_end` | the end of the commit record (`Commit.end_lsn`): the position *behind* a transaction, the only one worth confirming |
+//! | `commit_end` | the end of the commit record (`Commit.end_lsn`): the position *after* a transaction, the only one worth confirming |
 //! | `wal_end` | how far the server has read its log when it sent a keepalive |
 //! | `received` | the end of what the session has taken in |
 //! | `watermark` | everything before it is settled: delivered, dropped by rule, or a durable dead letter |

@@ -5,7 +5,12 @@
 //! are sent again. Here is what is said about that; the session decides, and a store keeps the letters
 //! ([`DeadLetters`](crate::port::DeadLetters)).
 
+mod logged;
+
 use bytes::Bytes;
+
+pub(crate) use logged::KeyTexts;
+pub use logged::{Letterhead, LoggedRow};
 
 use crate::outbox::TableName;
 use crate::position::Identity;
@@ -61,6 +66,23 @@ pub struct Policy {
     pub flood_limit: u64,
     /// How many bytes of letters that only wait for another one may lie there before the stream is held instead.
     pub parked_bytes: u64,
+}
+
+impl Policy {
+    /// Whether rows may be set aside at all, so that there has to be a store for them.
+    #[must_use]
+    pub fn needs_store(&self) -> bool {
+        self.on_bad_row != OnBadRow::Stop || self.on_closed_route == OnClosedRoute::DeadLetter
+    }
+
+    /// Whether later events of a key wait behind a letter of it.
+    #[must_use]
+    pub fn is_parking(&self) -> bool {
+        match self.on_bad_row {
+            OnBadRow::Park | OnBadRow::Stop => true,
+            OnBadRow::DeadLetter => false,
+        }
+    }
 }
 
 impl Default for Policy {
@@ -130,6 +152,17 @@ pub struct DeadLetter {
     pub row: Row,
 }
 
+impl DeadLetter {
+    /// What it counts toward [`Policy::parked_bytes`] where it only waits for another one: the bytes of its row.
+    #[must_use]
+    pub fn parked_bytes(&self) -> u64 {
+        match self.cause {
+            Cause::Parked => self.row.insert.len() as u64,
+            Cause::Row(_) | Cause::Route(_) => 0,
+        }
+    }
+}
+
 /// A row as pgoutput told it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
@@ -137,6 +170,15 @@ pub struct Row {
     pub relation: Bytes,
     /// The `Insert` message.
     pub insert: Bytes,
+}
+
+impl Row {
+    /// The OID of its relation, which either message names first.
+    #[must_use]
+    pub(crate) fn relation_id(&self) -> u32 {
+        let bytes = self.relation.get(1..).and_then(|rest| rest.first_chunk());
+        bytes.copied().map_or(0, u32::from_be_bytes)
+    }
 }
 
 /// The number of a letter in its store, in the order in which letters were set aside.
@@ -170,17 +212,19 @@ pub enum Conclusion {
     Sent,
     /// It was given up.
     Dropped,
-    /// It failed again, for this reason, and lies there unmarked.
+    /// It failed again, for this reason, and lies there unmarked; for a reason of its own from now on, if it waited for another one.
     Returned(String),
 }
 
 /// What lies in a store, as a session has to know it before its first frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
+    /// How many letters are neither sent nor dropped.
+    pub letters: u64,
     /// Each key of which letters are neither sent nor dropped, and how many.
     pub parked: Vec<(ParkingKey, u64)>,
     /// How many letters lie there for a reason of their own.
     pub roots: u64,
-    /// The bytes of those that only wait for another one.
+    /// The bytes of those that only wait for another one, by [`DeadLetter::parked_bytes`].
     pub parked_bytes: u64,
 }

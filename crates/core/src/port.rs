@@ -63,7 +63,7 @@ pub enum Refusal {
 /// A broker that acknowledges record by record.
 ///
 /// It keeps the order of what it accepted per partition, and after a failed delivery lets nothing overtake: what was accepted
-/// behind the failed record either was delivered already or is reported as failed too.
+/// after the failed record either was delivered already or is reported as failed too.
 pub trait Sink {
     /// Accepts a record for delivery without waiting.
     ///
@@ -93,7 +93,7 @@ pub trait Sink {
     fn reset(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 
-/// A broker that takes records and the position behind them as one: all or nothing.
+/// A broker that takes records and the position after them as one: all or nothing.
 pub trait TransactionalSink: Sink {
     /// Commits everything published since the last commit, together with the checkpoint. Its answer settles them all.
     ///
@@ -138,11 +138,11 @@ pub trait DeadLetters {
     fn inventory(&mut self) -> impl Future<Output = Result<Inventory, Self::Error>>;
 
     /// Sets rows aside, all or none, durably and in this order. The same identity again is the same letter: it is counted as an attempt and keeps
-    /// its place; one that was sent or dropped already stays so.
+    /// its place; one that was sent or dropped already stays so. Answers for each whether it is new, so that nothing is counted twice.
     ///
     /// # Errors
-    /// The store cannot be written; the rows are still owed.
-    fn set_aside(&mut self, letters: &[DeadLetter]) -> impl Future<Output = Result<(), Self::Error>>;
+    /// The store cannot be written, or nobody knows whether it was; the rows are still owed.
+    fn set_aside(&mut self, letters: &[DeadLetter]) -> impl Future<Output = Result<Vec<bool>, Self::Error>>;
 
     /// The next letters that an operator marked, at most `limit` and in order, and of each key only the one that comes next: the first that is neither sent
     /// nor dropped. With `is_overtaking` the unmarked ones do not stand in the way.
@@ -151,7 +151,7 @@ pub trait DeadLetters {
     /// The store cannot be read.
     fn marked(&mut self, limit: usize, is_overtaking: bool) -> impl Future<Output = Result<Vec<Marked>, Self::Error>>;
 
-    /// Makes the ends of marked letters durable, all or none.
+    /// Makes the ends of marked letters durable, all or none. One that has ended already stays as it is.
     ///
     /// # Errors
     /// The store cannot be written.

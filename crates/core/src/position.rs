@@ -46,7 +46,7 @@ pub struct Checkpoint {
     pub position: Lsn,
     /// When the last settled transaction committed; `None` where none has been seen yet.
     pub commit_time: Option<Timestamp>,
-    /// Rows behind the position that are settled too, where another relay published a part of a transaction before us.
+    /// Rows after the position that are settled too, where another relay published a part of a transaction before us.
     pub settled_rows: Option<SettledRows>,
     /// Who wrote it.
     pub epoch: Epoch,

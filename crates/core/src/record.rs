@@ -40,12 +40,25 @@ pub struct Record {
 }
 
 impl Record {
+    /// The flat share of what surrounds a record's data.
+    pub const OVERHEAD: usize = 256;
+
     /// What the record weighs against the budget in bytes: its data, and a flat share for what surrounds them.
     #[must_use]
     pub fn weight(&self) -> usize {
-        const OVERHEAD: usize = 256;
-        let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+        Self::OVERHEAD + self.weight_beside(&[])
+    }
+
+    /// What its data weigh beside a frame that is kept alive: whatever is no slice of it.
+    #[must_use]
+    pub fn weight_beside(&self, frame: &[u8]) -> usize {
+        let frame = frame.as_ptr_range();
+        let length = |bytes: &Option<Bytes>| match bytes {
+            Some(bytes) if frame.start <= bytes.as_ptr() && bytes.as_ptr_range().end <= frame.end => 0,
+            Some(bytes) => bytes.len(),
+            None => 0,
+        };
         let headers: usize = self.headers.iter().map(|header| header.name.len() + length(&header.value)).sum();
-        OVERHEAD + length(&self.key) + length(&self.value) + headers
+        length(&self.key) + length(&self.value) + headers
     }
 }

@@ -13,20 +13,24 @@
 //! 3. A ticket settles once.
 //! 4. Records leave in the order of the log; only what was not acknowledged leaves again.
 //! 5. What is owed never exceeds the limits, in records and in bytes, but for one record larger than them all. With what
-//!    is settled behind it, it spans at most four times as many records.
+//!    is settled after it, it spans at most four times as many records.
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
-//! 8. Where records and position are committed as one ([`Settings::grouping`]), nothing is checkpointed but by a commit, at the end of a
-//!    transaction, of all that was handed over; and nothing is handed over while it is under way.
-//! 9. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
+//! 8. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
+//! 9. A dead letter is durable before its ticket settles. While a letter of a key lies there, no later row of that key is
+//!    published, unless the policy lets it overtake.
+//! 10. Where records and position are committed as one ([`Settings::grouping`]), nothing is checkpointed but by a commit, at the end of a
+//!     transaction, of all that was handed over; and nothing is handed over while it is under way.
 
 mod group;
 mod inbound;
+mod letters;
 mod outbound;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::time::Duration;
 
@@ -35,9 +39,10 @@ use crate::description::Description;
 use crate::failure::Failure;
 use crate::feedback::{self, Feedback};
 use crate::frame::{Frame, StatusUpdate};
-use crate::ledger::{Ledger, Load};
+use crate::ledger::{Item, Ledger, Load, Origin};
 use crate::lsn::Lsn;
 use crate::outbox::{Outboxes, TableName};
+use crate::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Policy, Request};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::{Identity, Progress, SettledRows, Timeline};
 use crate::record::Record;
@@ -47,14 +52,16 @@ use group::Group;
 pub use group::Grouping;
 use inbound::Inbound;
 pub use inbound::{Counters, Notice, SessionError};
+use letters::{Letters, Order};
 use outbound::Outbound;
+pub use view::View;
 
 /// What an operator may choose about a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The most records that may be owed at once.
+    /// The most rows that may be owed at once.
     pub max_records: usize,
-    /// The most bytes of records that may be owed at once, by [`Record::weight`].
+    /// The most bytes of rows that may be owed at once, by [`Item::weight`].
     pub max_bytes: usize,
     /// Checkpoints and status updates.
     pub feedback: feedback::Settings,
@@ -70,6 +77,8 @@ pub struct Settings {
     pub stop_at: Option<Lsn>,
     /// The sink commits records and position as one: [`Action::Commit`] takes the place of [`Action::Checkpoint`].
     pub grouping: Option<Grouping>,
+    /// What becomes of rows that cannot be delivered.
+    pub poison: Policy,
 }
 
 impl Default for Settings {
@@ -84,12 +93,13 @@ impl Default for Settings {
             drain_timeout: Duration::from_secs(10),
             stop_at: None,
             grouping: None,
+            poison: Policy::default(),
         }
     }
 }
 
 /// Where a session takes up the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Everything before it is settled.
     pub position: Lsn,
@@ -99,13 +109,15 @@ pub struct Start {
     pub timeline: Timeline,
     /// When the last settled transaction committed, if known.
     pub commit_time: Option<Timestamp>,
-    /// The first event behind the position that the last session of this process did not settle, where it knows one: those
+    /// The first event after the position that the last session of this process did not settle, where it knows one: those
     /// of its transaction that come before it are not published again.
     pub first_owed: Option<Identity>,
-    /// Rows behind the position that another relay published before us.
+    /// Rows after the position that another relay published before us.
     pub settled_rows: Option<SettledRows>,
     /// The last row at which a group of an earlier session failed: those up to it go one at a time, for a failed batch blames innocents.
     pub alone_until: Option<Identity>,
+    /// What lies with the dead letters.
+    pub inventory: Inventory,
     /// The first ticket of this session: higher than any that was used in this process.
     pub first_ticket: Ticket,
     /// For the jitter of its waits.
@@ -119,6 +131,14 @@ pub enum Action<'a> {
     Notice(Notice),
     /// Hand the record to the sink; a refusal goes to [`Session::refused`].
     Publish(Ticket, &'a Record),
+    /// Set the row aside, behind all that the store was asked for before; the answer goes to [`Session::set_aside`]. Where the store fails, here
+    /// or at one of the next two, it is asked for nothing more of what came before the failure, and that goes to
+    /// [`Session::letters_failed`].
+    SetAside(Ticket, Box<DeadLetter>),
+    /// Write down how a marked letter ended, in the same order; the answer goes to [`Session::concluded`].
+    Conclude(LetterId, Conclusion),
+    /// Take the inventory of the letters, in the same order; it goes to [`Session::inventoried`].
+    TakeInventory,
     /// Ask the catalogue for what pgoutput does not tell of this relation, which is this outbox; the answer goes to
     /// [`Session::described`]. No frame is taken before, so whoever gets no answer asks again until there is one.
     Describe(u32, &'a TableName),
@@ -147,18 +167,18 @@ pub struct End {
     pub first_owed: Option<Identity>,
     /// See [`Start::first_ticket`].
     pub next_ticket: Ticket,
-    /// How many records were taken from the log and are not settled. The next session publishes them again.
+    /// How many rows were taken from the log and are not settled. The next session publishes them again.
     pub unsettled: usize,
     /// How many settled records the checkpoint store is not known to hold. A process that starts anew publishes them again.
     pub unsaved: u64,
-    /// How many of the unsettled records the sink still has.
+    /// How many records the sink still has.
     pub out: usize,
     /// The sink must be reset before the next session gets it: it still has records, or it failed one and was not made anew.
     pub needs_reset: bool,
 }
 
 impl End {
-    /// Whether the rows before the first one owed were settled and those behind it of the same transaction were not: a process
+    /// Whether the rows before the first one owed were settled and those after it of the same transaction were not: a process
     /// that starts anew knows whole transactions only, and publishes the former again.
     #[must_use]
     pub fn is_within_transaction(&self) -> bool {
@@ -188,6 +208,9 @@ pub enum Cause {
 /// place in the books until those before it are settled, and places are memory too.
 const SPAN: usize = 4;
 
+/// So many places more are there for letters that go again, while a row is held that they are to make way for.
+const LETTER_SPAN: usize = 1000;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Session {
@@ -197,8 +220,8 @@ pub struct Session {
     feedback: Feedback,
     /// See [`Settings::grouping`].
     group: Option<Group>,
-    /// A record that does not fit beside what is owed. No frame is taken before it.
-    held: Option<Record>,
+    /// A row that does not fit beside what is owed. No frame is taken before it.
+    held: Option<Item>,
     phase: Phase,
     is_source_lost: bool,
     heard_at: Moment,
@@ -222,15 +245,18 @@ enum Phase {
 impl Session {
     /// A session on a connection that has just started to stream.
     #[must_use]
-    pub fn new(settings: Settings, outboxes: Outboxes, start: Start, now: Moment) -> Self {
+    pub fn new(settings: Settings, outboxes: Outboxes, mut start: Start, now: Moment) -> Self {
+        let inventory = std::mem::take(&mut start.inventory);
         let ledger = Ledger::new(start.first_ticket, start.position, start.commit_time);
-        let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed);
-        let mut outbound = Outbound::new(ledger, backoff);
+        let backoff =
+            |part| Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed.wrapping_add(part));
+        let letters = Letters::new(settings.poison.clone(), inventory, backoff(2));
+        let mut outbound = Outbound::new(ledger, letters, backoff(0));
         if let Some(until) = start.alone_until {
             outbound.begin_singly(until);
         }
         let mut session = Self {
-            inbound: Inbound::new(outboxes, &start),
+            inbound: Inbound::new(outboxes, settings.poison.on_bad_row, &start),
             outbound,
             feedback: Feedback::new(settings.feedback.clone(), &start, now),
             group: settings.grouping.clone().map(Group::new),
@@ -263,9 +289,9 @@ impl Session {
         self.heard_at = now;
         self.is_asked_for_life = false;
         let applied = match frame {
-            Frame::XLogData(data) => self.inbound.apply(data, &mut self.outbound.ledger).map(|record| {
-                if let Some(record) = record {
-                    self.admit_or_hold(record);
+            Frame::XLogData(data) => self.inbound.apply(data, &mut self.outbound.ledger).map(|item| {
+                if let Some(item) = item {
+                    self.admit_or_hold(item);
                 }
             }),
             Frame::Keepalive(keepalive) => {
@@ -309,7 +335,55 @@ impl Session {
     /// The answer to [`Action::Describe`], of this session: a relation is described as it was after the question. One that is not
     /// awaited changes nothing.
     pub fn described(&mut self, relation: u32, description: &Description) {
+        // A shape that was told after the question is asked about by itself.
+        if self.outbound.letters.is_awaiting(relation) {
+            return self.route_letters(relation, description);
+        }
         self.inbound.described(relation, description);
+    }
+
+    /// A row that [`Action::SetAside`] told of is durable; `is_new` unless a letter of it lay there already.
+    pub fn set_aside(&mut self, ticket: Ticket, is_new: bool) {
+        self.outbound.row_set_aside(ticket, is_new);
+        self.admit_held();
+        self.check();
+    }
+
+    /// The end that [`Action::Conclude`] told of is durable.
+    pub fn concluded(&mut self, letter: LetterId) {
+        self.outbound.letters.concluded(letter);
+    }
+
+    /// The answer to [`Action::TakeInventory`].
+    pub fn inventoried(&mut self, inventory: Inventory) {
+        let next_ticket = self.outbound.ledger.next_ticket();
+        self.outbound.letters.inventoried(inventory, next_ticket);
+    }
+
+    /// The store of the letters has failed. What it was asked for and has not answered is asked for again, after a while.
+    pub fn letters_failed(&mut self, reason: &str, now: Moment) {
+        self.outbound.letters.store_failed(reason, now);
+    }
+
+    /// Whether letters may lie there that an operator has marked, and none of them is under way.
+    #[must_use]
+    pub fn wants_marked(&self) -> bool {
+        matches!(self.phase, Phase::Running) && self.outbound.letters.wants_marked()
+    }
+
+    /// Letters that an operator marked, of each key at most the one that comes next. They come on top of what may be owed, and a session
+    /// that ends forgets them: they are still marked.
+    pub fn replay(&mut self, marked: Vec<Marked>) {
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        let has_places = self.outbound.ledger.span() < self.max_span().saturating_add(LETTER_SPAN);
+        for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
+            let Some(Marked { id, letter, .. }) = self.outbound.letters.on_marked(marked) else { continue };
+            if let Some(record) = letter.record {
+                self.issue_letter(id, letter.identity, record);
+            }
+        }
     }
 
     /// The outcome of [`Action::ResetSink`].
@@ -368,14 +442,20 @@ impl Session {
             return Some(Action::Notice(notice));
         }
         if !self.is_out_of_time(now) {
-            if self.goes_on() && self.inbound.take_question() {
+            if self.takes_question() {
                 return self.inbound.undescribed().map(|(relation, table)| Action::Describe(relation, table));
+            }
+            if self.takes_question_of_letters() {
+                return self.outbound.letters.undescribed().map(|(relation, table)| Action::Describe(relation, table));
             }
             if self.outbound.take_reset(now) {
                 return Some(Action::ResetSink);
             }
             if let Some(ticket) = self.next_publication(now) {
                 return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
+            }
+            if let Some(order) = self.outbound.next_order(now) {
+                return self.order(order);
             }
         }
         if let Some(progress) = self.poll_progress(now) {
@@ -404,7 +484,7 @@ impl Session {
         };
         // However long the waits that are configured: a driver that is later than this was not waiting but asleep.
         let awake = self.polled_at.after(self.settings.silence_timeout / 2);
-        self.outbound.deadline().into_iter().chain(old_at).chain([feedback, phase]).fold(awake, Moment::min)
+        self.outbound.deadline(now).into_iter().chain(old_at).chain([feedback, phase]).fold(awake, Moment::min)
     }
 
     /// Everything before it is settled.
@@ -440,7 +520,21 @@ impl Session {
     /// What was counted so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        Counters { stale_reports: self.outbound.stale_reports, ..self.inbound.counters() }
+        let letters::Counts { set_aside, parked, replayed, returned, given_up } = self.outbound.letters.counts;
+        let stale_reports = self.outbound.stale_reports;
+        Counters { stale_reports, set_aside, parked, replayed, returned, given_up, ..self.inbound.counters() }
+    }
+
+    /// How many keys have letters that are neither sent nor dropped, as far as it is known.
+    #[must_use]
+    pub fn parked_keys(&self) -> usize {
+        self.outbound.letters.parked_keys()
+    }
+
+    /// How many letters are neither sent nor dropped, as far as it is known.
+    #[must_use]
+    pub fn open_letters(&self) -> u64 {
+        self.outbound.letters.open()
     }
 
     /// Why records are held, if they are.
@@ -464,31 +558,67 @@ impl Session {
     }
 
     fn has_room(&self) -> bool {
-        let max_span = self.settings.max_records.saturating_mul(SPAN);
-        self.held.is_none() && self.owed().records < self.settings.max_records && self.outbound.ledger.span() < max_span
+        let has_places = self.outbound.ledger.span() < self.max_span();
+        self.held.is_none() && self.owed().records < self.settings.max_records && has_places
     }
 
-    fn admit_or_hold(&mut self, record: Record) {
-        debug_assert!(self.held.is_none(), "no frame is taken while a record is held");
-        if self.fits(&record) {
-            self.outbound.ledger.issue(record);
+    fn max_span(&self) -> usize {
+        self.settings.max_records.saturating_mul(SPAN)
+    }
+
+    fn admit_or_hold(&mut self, item: Item) {
+        debug_assert!(self.held.is_none(), "no frame is taken while a row is held");
+        if self.fits(&item) {
+            self.outbound.ledger.issue(item);
         } else {
-            self.held = Some(record);
+            self.held = Some(item);
         }
     }
 
     fn admit_held(&mut self) {
-        if let Some(record) = self.held.take() {
-            self.admit_or_hold(record);
+        if let Some(item) = self.held.take() {
+            self.admit_or_hold(item);
         }
     }
 
-    /// A record larger than the whole budget is admitted when nothing else is owed.
-    fn fits(&self, record: &Record) -> bool {
+    /// A row larger than the whole budget is admitted when nothing else is owed.
+    fn fits(&self, item: &Item) -> bool {
         let owed = self.owed();
         owed.records == 0
             || (owed.records < self.settings.max_records
-                && owed.bytes.saturating_add(record.weight()) <= self.settings.max_bytes)
+                && owed.bytes.saturating_add(item.weight()) <= self.settings.max_bytes)
+    }
+
+    /// Whether a description has to be asked for. One question at a time: no answer may be taken for another's.
+    fn takes_question(&mut self) -> bool {
+        self.goes_on() && !self.outbound.letters.is_asking() && self.inbound.take_question()
+    }
+
+    fn takes_question_of_letters(&mut self) -> bool {
+        let is_free = matches!(self.phase, Phase::Running) && !self.inbound.is_awaiting_description();
+        is_free && self.outbound.letters.take_question()
+    }
+
+    fn order(&self, order: Order) -> Option<Action<'_>> {
+        Some(match order {
+            Order::SetAside(ticket, cause) => Action::SetAside(ticket, Box::new(self.outbound.letter(ticket, cause)?)),
+            Order::Conclude(letter, conclusion) => Action::Conclude(letter, conclusion),
+            Order::TakeInventory => Action::TakeInventory,
+        })
+    }
+
+    /// Letters without a record get one as the configuration is today, or lie there still.
+    fn route_letters(&mut self, relation: u32, description: &Description) {
+        for Marked { id, letter, .. } in self.outbound.letters.take_described(relation) {
+            match self.inbound.route_anew(&letter, description) {
+                Ok(record) => self.issue_letter(id, letter.identity, record),
+                Err(fault) => self.outbound.letters.end(id, Conclusion::Returned(fault.reason)),
+            }
+        }
+    }
+
+    fn issue_letter(&mut self, letter: LetterId, identity: Identity, record: Record) {
+        self.outbound.ledger.issue(Item { identity, made: Ok(record), origin: Origin::Letter(letter) });
     }
 
     fn end(&mut self, cause: Cause, now: Moment) {
@@ -568,8 +698,8 @@ impl Session {
 
     fn end_on_verdict(&mut self, now: Moment) {
         let Some(verdict) = self.outbound.verdict() else { return };
-        let identity = self.outbound.ledger.record(verdict.ticket).map(|record| record.identity);
-        if let Some(identity) = identity {
+        debug_assert!(verdict.identity.is_some(), "whatever fails is a row's");
+        if let Some(identity) = verdict.identity {
             self.end(Cause::Undeliverable(identity, verdict.failure.clone()), now);
         }
     }
@@ -616,13 +746,22 @@ impl Session {
         match &self.phase {
             Phase::Running => false,
             Phase::Ending { .. } if self.is_out_of_time(now) => true,
-            Phase::Ending { cause: Cause::Undeliverable(..), .. } => self.outbound.ledger.out() == 0,
+            Phase::Ending { cause: Cause::Undeliverable(..), .. } => {
+                self.outbound.ledger.out() == 0 && self.outbound.letters.is_quiet()
+            }
             Phase::Ending { cause, .. } if self.group.is_some() && *cause != Cause::Stopped => {
                 self.outbound.ledger.out() == 0
             }
-            Phase::Ending { .. } => self.owed().records == 0 && self.held.is_none() && !self.goes_on(),
+            Phase::Ending { .. } => {
+                self.owed().records == 0 && self.held.is_none() && !self.goes_on() && self.are_letters_done()
+            }
             Phase::Ended => true,
         }
+    }
+
+    /// Whether what went again has arrived, and the store knows.
+    fn are_letters_done(&self) -> bool {
+        self.outbound.ledger.letters() == 0 && self.outbound.letters.is_quiet()
     }
 
     fn poll_end(&mut self, now: Moment) -> Option<End> {
@@ -656,7 +795,7 @@ impl Session {
 
     /// The first event in the order of the log that is not settled, as far as it is known.
     fn first_owed(&self) -> Option<Identity> {
-        let held = self.held.as_ref().map(|record| record.identity);
+        let held = self.held.as_ref().map(|item| item.identity);
         self.outbound.ledger.first_owed().or(held).or_else(|| self.inbound.next_identity())
     }
 

@@ -124,7 +124,7 @@ pub enum StartState {
         /// Where to start: the slot's confirmed position.
         start: Lsn,
     },
-    /// A checkpoint and no slot: the log behind the checkpoint is not kept any more.
+    /// A checkpoint and no slot: the log after the checkpoint is not kept any more.
     SlotMissing {
         /// The slot that is asked for.
         slot: String,

@@ -49,7 +49,7 @@ impl Context {
         &self.inbox
     }
 
-    /// Whether a record failed, so that no other may be accepted behind it.
+    /// Whether a record failed, so that no other may be accepted after it.
     pub(crate) fn is_shut(&self) -> bool {
         self.is_shut.load(Ordering::Relaxed)
     }

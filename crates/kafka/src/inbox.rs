@@ -79,7 +79,7 @@ impl Inbox {
         self.arrived.notify_one();
     }
 
-    /// Moves all reports behind those in `into`, and answers how many they were.
+    /// Moves all reports after those in `into`, and answers how many they were.
     pub(crate) fn take(&self, into: &mut Vec<Report>) -> usize {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let count = reports.len();

@@ -3,7 +3,7 @@
 //! `ThreadedProducer` rather than `FutureProducer`, whose sends overtake each other when the queue is full. A record's
 //! ticket travels as its opaque pointer, so nothing is allocated for it.
 //!
-//! Order before speed: the client is gapless, so a record that the broker refuses takes with it all that stand behind it,
+//! Order before speed: the client is gapless, so a record that the broker refuses takes with it all that stand after it,
 //! and after the first failed report nothing more is accepted until [`reset`](walpost_core::port::Sink::reset). What
 //! librdkafka can survive by itself (brokers going away, leaders moving) it retries for ever and in order.
 
@@ -169,10 +169,7 @@ impl Producer {
         self.client.client().context().verdict().unwrap_or_else(|| {
             Failure::new(
                 Class::Withdrawn,
-                format!(
-                    "topic \"{}\": nothing is accepted behind a record that failed; it is owed again",
-                    record.topic
-                ),
+                format!("topic \"{}\": nothing is accepted after a record that failed; it is owed again", record.topic),
             )
         })
     }

@@ -304,7 +304,7 @@ pub async fn copy(from: &mut Store, to: &mut Store) -> Result<Checkpoint, Error>
     Ok(Checkpoint { epoch, ..checkpoint })
 }
 
-/// Where the claimed checkpoint stands: not behind one that a predecessor wrote between our reading and our claim, for the
+/// Where the claimed checkpoint stands: not before one that a predecessor wrote between our reading and our claim, for the
 /// slot may be confirmed that far.
 fn claimed_position(stored: Option<&Checkpoint>, offered: &Checkpoint) -> Lsn {
     match stored {

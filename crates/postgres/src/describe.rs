@@ -1,4 +1,4 @@
-//! Asks the catalogue for what pgoutput does not tell of a relation, behind core's port.
+//! Asks the catalogue for what pgoutput does not tell of a relation, for core's port.
 //!
 //! Two statements: the columns of the relation, then their types with all that those are made of. The second is asked about what
 //! the first answered and not about the relation again, so that an ALTER TABLE between the two cannot part columns from types.

@@ -247,7 +247,7 @@ impl ServerError {
     }
 }
 
-/// Whether an I/O error other than a TLS verdict stands behind it. rustls wraps its verdicts as `InvalidData`.
+/// Whether an I/O error other than a TLS verdict is its cause. rustls wraps its verdicts as `InvalidData`.
 fn has_network_cause(error: &dyn std::error::Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -290,7 +290,7 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
             "the slot is invalidated: see pg_replication_slots, drop it with pg_drop_replication_slot, then run walpost init",
         ),
         "42704" if phase == Phase::Streaming => Class::NeedsOperator(
-            "the publication is missing where the stream stands: create it with walpost init; the stream only goes on behind that moment if the slot is made anew too",
+            "the publication is missing where the stream stands: create it with walpost init; the stream only goes on past that moment if the slot is made anew too",
         ),
         "42704" => Class::NeedsOperator("the slot or publication is missing: run walpost init"),
         "42710" => Class::NeedsOperator("it exists already: run walpost init again, it takes what is there"),

@@ -30,6 +30,8 @@ pub struct Subject {
     pub outboxes: Vec<OutboxSubject>,
     /// Whether the checkpoint is kept in the source database.
     pub with_checkpoint_table: bool,
+    /// Whether rows may be set aside.
+    pub with_dead_letter_table: bool,
 }
 
 /// An outbox and what its router needs.
@@ -50,8 +52,14 @@ pub struct Inspection {
     pub role: Role,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
+    /// The slots of this database that could have been meant: those that decode with `pgoutput`.
+    pub slot_names: Vec<String>,
+    /// Every publication of this database.
+    pub publication_names: Vec<String>,
     /// The table of checkpoints, if there is one.
-    pub checkpoint_table: Option<CheckpointTable>,
+    pub checkpoint_table: Option<OwnTable>,
+    /// The table of dead letters, if there is one.
+    pub dead_letter_table: Option<OwnTable>,
     /// Those of the publications that exist.
     pub publications: Vec<Publication>,
     /// The outboxes, in the order of the subject.
@@ -111,12 +119,12 @@ pub struct Role {
     pub may_create: bool,
 }
 
-/// `walpost.checkpoint`, as the role sees it.
+/// A table of walpost's own, as the role sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckpointTable {
+pub struct OwnTable {
     /// USAGE on its schema.
     pub is_reachable: bool,
-    /// SELECT, INSERT and UPDATE, which a relay needs.
+    /// The privileges on it that a relay needs.
     pub is_writable: bool,
 }
 
@@ -235,17 +243,28 @@ const PUBLICATIONS: &str = "
 SELECT oid, pubname::text AS name, puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot
 FROM pg_publication WHERE pubname::text = ANY ($1) ORDER BY pubname";
 
+const SLOT_NAMES: &str = "
+SELECT slot_name::text AS name FROM pg_replication_slots
+WHERE plugin = 'pgoutput' AND database = current_database() AND NOT temporary ORDER BY 1 LIMIT 10000";
+
+const PUBLICATION_NAMES: &str = "SELECT pubname::text AS name FROM pg_publication ORDER BY 1 LIMIT 10000";
+
 const MEMBERS: &str = "
 SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.prpubid = $1 ORDER BY 1, 2";
 
-const CHECKPOINT_TABLE: &str = "
+const OWN_TABLE: &str = "
 SELECT has_schema_privilege(n.oid, 'USAGE') AS is_reachable,
-       (SELECT bool_and(has_table_privilege(c.oid, privilege))
-        FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS privilege) AS is_writable
+       (SELECT bool_and(has_table_privilege(c.oid, privilege)) FROM unnest($2::text[]) AS privilege) AS is_writable
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'walpost' AND c.relname = 'checkpoint'";
+WHERE n.nspname = 'walpost' AND c.relname::text = $1";
+
+/// What a relay does with its checkpoint.
+const CHECKPOINT_PRIVILEGES: &[&str] = &["SELECT", "INSERT", "UPDATE"];
+
+/// What a relay does with its dead letters: those that ended long ago it deletes.
+const DEAD_LETTER_PRIVILEGES: &[&str] = &["SELECT", "INSERT", "UPDATE", "DELETE"];
 
 const PUBLISHED: &str = "
 SELECT schemaname::text AS schema, tablename::text AS name,
@@ -280,7 +299,10 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
     let (mut server, pid) = read_server(session).await?;
     let role = role(session).await?;
     let slot = slot_state(session, &subject.slot).await?;
-    let checkpoint_table = checkpoint_table(session).await?;
+    let slot_names = names(session, SLOT_NAMES).await?;
+    let publication_names = names(session, PUBLICATION_NAMES).await?;
+    let checkpoint_table = own_table(session, "checkpoint", CHECKPOINT_PRIVILEGES).await?;
+    let dead_letter_table = own_table(session, "dead_letter", DEAD_LETTER_PRIVILEGES).await?;
     let publications = publications(session, &subject.publications).await?;
     let mut tables = Vec::new();
     for outbox in &subject.outboxes {
@@ -290,14 +312,24 @@ pub async fn inspect(session: &Session, settings: &ConnectionSettings, subject: 
     server.is_direct &= pid == pid_afterwards;
     let replication = replication::timeline_history(settings, session.endpoint(), Timeline(1)).await;
     let replication_refused = replication.err();
-    Ok(Inspection { server, role, slot, checkpoint_table, publications, tables, replication_refused })
+    Ok(Inspection {
+        server,
+        role,
+        slot,
+        slot_names,
+        publication_names,
+        checkpoint_table,
+        dead_letter_table,
+        publications,
+        tables,
+        replication_refused,
+    })
 }
 
-async fn checkpoint_table(session: &Session) -> Result<Option<CheckpointTable>, Error> {
-    let rows = session.query(CHECKPOINT_TABLE, &[]).await?;
-    let table = |row: &Row| {
-        Ok(CheckpointTable { is_reachable: field(row, "is_reachable")?, is_writable: field(row, "is_writable")? })
-    };
+async fn own_table(session: &Session, name: &str, privileges: &[&str]) -> Result<Option<OwnTable>, Error> {
+    let rows = session.query(OWN_TABLE, &[&name, &privileges]).await?;
+    let table =
+        |row: &Row| Ok(OwnTable { is_reachable: field(row, "is_reachable")?, is_writable: field(row, "is_writable")? });
     rows.first().map(table).transpose()
 }
 
@@ -471,9 +503,13 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
     })
 }
 
+async fn names(session: &Session, question: &str) -> Result<Vec<String>, Error> {
+    let rows = session.query(question, &[]).await?;
+    rows.iter().map(|row| field(row, "name")).collect()
+}
+
 async fn nearest_table(session: &Session, name: &str) -> Result<Option<String>, Error> {
-    let rows = session.query(TABLE_NAMES, &[]).await?;
-    let names: Vec<String> = rows.iter().map(|row| field(row, "name")).collect::<Result<_, _>>()?;
+    let names = names(session, TABLE_NAMES).await?;
     Ok(nearest(name, names.iter().map(String::as_str)).map(str::to_owned))
 }
 

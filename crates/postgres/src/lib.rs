@@ -1,7 +1,8 @@
 //! The source edge of walpost: everything that is said to PostgreSQL.
 //!
-//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]), creates what is missing when it is told
-//! to ([`setup`]), keeps the checkpoint ([`checkpoint`]) and tells of a table what the log does not ([`mod@describe`]). A
+//! An ordinary session ([`sql`]) reads what start and preflight need ([`inspect`]) and what the slot costs ([`mod@usage`]), creates what
+//! is missing when it is told to ([`setup`]), keeps the checkpoint ([`checkpoint`]) and the rows that were set aside
+//! ([`dead_letter`]), and tells of a table what the log does not ([`mod@describe`]). A
 //! replication session ([`stream`]) brings the log. Both are described by one [`connection::ConnectionSettings`] and classify
 //! what the server says by one table ([`error`]).
 //!
@@ -9,16 +10,19 @@
 
 pub mod checkpoint;
 pub mod connection;
+pub mod dead_letter;
 pub mod describe;
 pub mod error;
 pub mod identifier;
 pub mod inspect;
 pub mod preflight;
 pub mod replication;
+mod server_time;
 pub mod setup;
 pub mod sql;
 pub mod stream;
 mod tls;
+pub mod usage;
 
 pub use connection::{ConnectionSettings, Endpoint};
 pub use error::{Class, Error};

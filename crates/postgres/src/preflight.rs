@@ -6,6 +6,7 @@
 mod tables;
 
 use walpost_core::finding::Finding;
+use walpost_core::nearest::nearest;
 
 use crate::identifier::{quote_identifier, quote_table};
 use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
@@ -19,6 +20,7 @@ pub fn findings(inspection: &Inspection, subject: &Subject) -> Vec<Finding> {
     capacity(inspection, &mut found);
     role(inspection, &mut found);
     checkpoint_table(inspection, subject, &mut found);
+    dead_letter_table(inspection, subject, &mut found);
     publications(inspection, subject, &mut found);
     tables::tables(inspection, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -121,6 +123,28 @@ fn checkpoint_table(inspection: &Inspection, subject: &Subject, found: &mut Vec<
     }
 }
 
+fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
+    const NAME: &str = "walpost.dead_letter";
+    if !subject.with_dead_letter_table {
+        return;
+    }
+    let Some(table) = &inspection.dead_letter_table else {
+        let sentence = "the table does not exist, so no row can be set aside";
+        let remedy = "run: walpost init; to have the relay stop at a bad row instead, write on_bad_row = \"stop\" under [dead_letter]";
+        found.push(Finding::error(NAME, sentence, remedy));
+        return;
+    };
+    if !table.is_reachable || !table.is_writable {
+        let role = &inspection.role.name;
+        let sentence = format!("the role \"{role}\" may not read and write the dead letters");
+        let role = quote_identifier(role);
+        let remedy = format!(
+            "run GRANT USAGE ON SCHEMA walpost TO {role} and GRANT SELECT, INSERT, UPDATE, DELETE ON {NAME} TO {role}"
+        );
+        found.push(Finding::error(NAME, sentence, remedy));
+    }
+}
+
 /// Why the stream would pass over rows of an outbox without a word, if it would: a start has to be refused then, or the
 /// position moves over them.
 ///
@@ -130,7 +154,7 @@ fn checkpoint_table(inspection: &Inspection, subject: &Subject, found: &mut Vec<
 pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
     let missing = subject.publications.iter().find(|name| !publications.iter().any(|found| found.name == **name));
     if let Some(name) = missing {
-        return Some(no_publication(name));
+        return Some(no_publication(name, &[]));
     }
     let is_published = |outbox: &&OutboxSubject| {
         let carries = |published: &PublishedTable| published.name == outbox.table;
@@ -144,16 +168,27 @@ pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
     ))
 }
 
-fn no_publication(name: &str) -> Finding {
+/// `known` are the publications that there are.
+fn no_publication(name: &str, known: &[String]) -> Finding {
     let sentence = format!("the publication \"{name}\" does not exist");
-    Finding::error("source.publication", sentence, "run: walpost init")
+    let remedy = meant_or(name, known, "source.publication", "run: walpost init");
+    Finding::error("source.publication", sentence, remedy)
+}
+
+/// What to do about a name that does not exist: correct it, where another is near, or else the remedy.
+#[must_use]
+pub fn meant_or(name: &str, known: &[String], key: &str, remedy: &str) -> String {
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean \"{meant}\"? Then correct {key}; otherwise {remedy}"),
+        None => remedy.to_owned(),
+    }
 }
 
 fn publications(inspection: &Inspection, subject: &Subject, found: &mut Vec<Finding>) {
     for name in &subject.publications {
         match inspection.publications.iter().find(|publication| publication.name == *name) {
             Some(publication) => self::publication(publication, subject, found),
-            None => found.push(no_publication(name)),
+            None => found.push(no_publication(name, &inspection.publication_names)),
         }
     }
 }

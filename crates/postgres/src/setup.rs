@@ -35,6 +35,8 @@ pub struct SetupSettings {
     pub with_outbox: bool,
     /// Keep the checkpoint in the source database.
     pub with_checkpoint_table: bool,
+    /// Have a table for the rows that are set aside.
+    pub with_dead_letter_table: bool,
     /// Make the slot one that PostgreSQL 17 and later carries over to standbys.
     pub failover: bool,
 }
@@ -56,6 +58,8 @@ pub struct Facts {
     pub has_checkpoint_table: bool,
     /// Whether it exists in the form of an earlier walpost, without the columns of settled rows.
     pub has_former_checkpoint_table: bool,
+    /// Whether `walpost.dead_letter` exists, with its indexes.
+    pub has_dead_letter_table: bool,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
 }
@@ -96,8 +100,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Shown, not applied.
     pub differences: Vec<Difference>,
-    /// Sentences with their remedies; with any of them, nothing is applied.
+    /// Sentences with their remedies; with any of them, nothing is applied, and the SQL would not run whoever ran it.
     pub obstacles: Vec<String>,
+    /// What the role lacks, with the remedies; with any of them, nothing is applied. Another role could run the SQL.
+    pub lacks: Vec<String>,
 }
 
 /// How many rows stand in an outbox from before the slot.
@@ -169,6 +175,7 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
         missing_schemas: missing_schemas(session, &settings.outboxes).await?,
         has_checkpoint_table: is_true(session, HAS_CHECKPOINT_TABLE).await?,
         has_former_checkpoint_table: is_true(session, HAS_FORMER_CHECKPOINT_TABLE).await?,
+        has_dead_letter_table: is_true(session, HAS_DEAD_LETTER_TABLE).await?,
         slot: inspect::slot_state(session, &settings.slot).await?,
     })
 }
@@ -191,6 +198,9 @@ const HAS_FORMER_CHECKPOINT_TABLE: &str = "
 SELECT to_regclass('walpost.checkpoint') IS NOT NULL AND count(*) < 2 FROM pg_attribute
 WHERE attrelid = to_regclass('walpost.checkpoint') AND attname IN ('settled_commit_lsn', 'settled_through') AND NOT attisdropped";
 
+const HAS_DEAD_LETTER_TABLE: &str = "
+SELECT bool_and(to_regclass('walpost.dead_letter' || part) IS NOT NULL) FROM unnest(ARRAY['', '_open', '_marked', '_ended']) AS part";
+
 async fn is_true(session: &Session, question: &str) -> Result<bool, Error> {
     let row = session.query_one(question, &[]).await?;
     row.try_get(0).map_err(|error| Error::from_sql(error, Phase::Query))
@@ -199,7 +209,7 @@ async fn is_true(session: &Session, question: &str) -> Result<bool, Error> {
 /// How long the slot may take to be made: the server waits for every transaction that is running.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Applies a plan. A plan with obstacles is applied by nobody: the caller shows them and ends.
+/// Applies a plan. A plan with obstacles, or for which the role lacks something, is applied by nobody: the caller says so and ends.
 ///
 /// # Errors
 /// A statement was refused. The tables and publications are then all as before, or all done and the slot is missing; in

@@ -111,7 +111,7 @@ impl Session {
     /// Runs statements that return nothing of interest.
     ///
     /// # Errors
-    /// The server refused one, and those behind it did not run; or it did not answer.
+    /// The server refused one, and those after it did not run; or it did not answer.
     pub async fn execute_batch(&self, statements: &str) -> Result<(), Error> {
         self.in_time(self.client.batch_execute(statements)).await
     }

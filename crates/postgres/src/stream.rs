@@ -1,4 +1,4 @@
-//! The replication stream, behind core's port.
+//! The replication stream, for core's port.
 //!
 //! `pgwire-replication` owns the socket in a task of its own. This module works round what it does not do:
 //!

@@ -8,14 +8,18 @@
 //! The checker judges and never waits, and it trusts nobody: its own tests drop, double, swap and alter records and expect
 //! each to be reported.
 
+mod census;
 mod partition;
 mod truth;
+mod windows;
 
 use std::collections::HashMap;
 use std::fmt;
 
+pub use census::{Audit, Census, Repeat};
 pub use partition::partition_of;
-pub use truth::{Expected, ReadError, Truth};
+pub use truth::{Expected, ReadError, Truth, for_each_row};
+pub use windows::{SKEW_MS, Window, excuse};
 
 use crate::consumer::{Received, text};
 
@@ -55,6 +59,12 @@ impl Cases {
     #[must_use]
     pub fn examples(&self) -> &[String] {
         &self.examples
+    }
+
+    fn append(&mut self, others: &Self) {
+        self.count += others.count;
+        let room = EXAMPLES.saturating_sub(self.examples.len());
+        self.examples.extend(others.examples.iter().take(room).cloned());
     }
 
     fn add(&mut self, example: impl FnOnce() -> String) {

@@ -4,11 +4,15 @@
 //! seconds on a bare machine. The feature `clients` adds what speaks to the servers.
 
 #[cfg(feature = "clients")]
+pub mod chaos;
+#[cfg(feature = "clients")]
 pub mod checker;
 #[cfg(feature = "clients")]
 pub mod conformance;
 #[cfg(feature = "clients")]
 pub mod consumer;
+#[cfg(feature = "clients")]
+pub mod exposition;
 #[cfg(feature = "clients")]
 pub mod handover;
 #[cfg(feature = "clients")]

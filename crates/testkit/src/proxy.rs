@@ -41,6 +41,7 @@ pub enum Cut {
 enum Behaviour {
     Pass,
     Stall,
+    Mute,
     Slow { bytes_per_second: u32 },
     Refuse,
     HalfOpen,
@@ -149,6 +150,12 @@ impl Proxy {
     /// Keeps connections open and takes nothing from either side.
     pub fn stall(&self) {
         self.behave(Behaviour::Stall);
+    }
+
+    /// Passes on what clients say, and nothing of what servers answer; those answers get lost for good by a [`Proxy::cut`] before
+    /// anything else is ordered.
+    pub fn mute(&self) {
+        self.behave(Behaviour::Mute);
     }
 
     /// Passes on so many bytes a second, in each direction of each connection.

@@ -4,6 +4,7 @@
 //! kernel when the thread that started it ends, so that no failed test leaves one behind.
 
 mod config;
+mod http;
 mod lines;
 mod process;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use config::{Config, toml_string};
+pub use http::{Answer, ask};
 pub use process::{Ended, Relay};
 
 use crate::servers::{self, Scratch};
@@ -108,6 +110,12 @@ impl Walpost {
     ///
     /// When the file cannot be written.
     pub fn configure_as(&self, text: &str) -> Result<(), Error> {
+        // Relays of many tests run beside each other.
+        let text = if text.contains("[http]") {
+            text.to_owned()
+        } else {
+            format!("{text}\n[http]\nlisten = \"127.0.0.1:0\"\n")
+        };
         fs::write(self.file(), text).map_err(Error::io("write the configuration of the relay"))
     }
 
@@ -115,6 +123,12 @@ impl Walpost {
     /// variables is handed down.
     pub fn set_variable(&mut self, name: &str, value: &str) {
         self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// Where the configuration lies; there is room for other files beside it.

@@ -6,10 +6,10 @@
 //! that. Keys are locked in ascending order, so no two writers ever wait for each other.
 //!
 //! Writers survive a server that goes away: they connect again until it is back. Whether the transaction that was being
-//! committed happened is then in doubt, and the truth is what the tables hold afterwards.
+//! committed happened is then in doubt; the writer looks for one of its rows and counts all of them if it is there. The truth for whoever judges is what the tables hold afterwards.
 
 pub(crate) mod connection;
-mod random;
+pub(crate) mod random;
 mod tables;
 mod writer;
 
@@ -38,6 +38,8 @@ pub struct Workload {
     hot_keys: u32,
     cold_keys: u32,
     payload_bytes: u32,
+    largest_payload: u32,
+    large_rows: u32,
     pause: Duration,
     transactions: Option<u64>,
     seed: u64,
@@ -55,6 +57,8 @@ impl Workload {
             hot_keys: 3,
             cold_keys: 200,
             payload_bytes: 400,
+            largest_payload: 0,
+            large_rows: 0,
             pause: Duration::ZERO,
             transactions: None,
             seed: 1,
@@ -79,6 +83,20 @@ impl Workload {
     #[must_use]
     pub fn payload_bytes(mut self, largest: u32) -> Self {
         self.payload_bytes = largest;
+        self
+    }
+
+    /// Fills one row in two hundred with up to so many bytes.
+    #[must_use]
+    pub fn largest_payload(mut self, largest: u32) -> Self {
+        self.largest_payload = largest;
+        self
+    }
+
+    /// Makes one transaction in two hundred a large one, of up to so many rows; some of them are rolled back.
+    #[must_use]
+    pub fn large_rows(mut self, largest: u32) -> Self {
+        self.large_rows = largest;
         self
     }
 
@@ -136,7 +154,7 @@ impl Workload {
 /// What was done. The database knows better: a commit that is in doubt may have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Outbox rows whose commit was answered.
+    /// Outbox rows whose commit was answered, or was found to have happened.
     pub committed_rows: u64,
     /// Outbox rows that were written and rolled back.
     pub rolled_back_rows: u64,
@@ -146,6 +164,8 @@ pub struct Report {
     pub in_doubt: u64,
     /// Transactions that failed before.
     pub failed: u64,
+    /// Transactions that are under way.
+    pub open: u64,
 }
 
 /// Why a workload could not do its work.
@@ -271,6 +291,7 @@ struct State {
     transactions: AtomicU64,
     in_doubt: AtomicU64,
     failed: AtomicU64,
+    open: AtomicU64,
     trouble: std::sync::Mutex<Option<String>>,
 }
 
@@ -286,6 +307,7 @@ impl State {
             transactions: AtomicU64::new(0),
             in_doubt: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            open: AtomicU64::new(0),
             trouble: std::sync::Mutex::new(None),
         }
     }
@@ -312,6 +334,7 @@ impl State {
             transactions: read(&self.transactions),
             in_doubt: read(&self.in_doubt),
             failed: read(&self.failed),
+            open: read(&self.open),
         }
     }
 }

@@ -35,7 +35,8 @@ pub async fn check(settings: Settings) -> Outcome {
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
-        say!("{errors} of {} findings have to be put right first", findings.len());
+        let have = if errors == 1 { "has" } else { "have" };
+        say!("{errors} of {} findings {have} to be put right first", findings.len());
         return Ok(Exit::Findings);
     }
     say!("nothing keeps relay {:?} from running", settings.name());
@@ -108,7 +109,12 @@ async fn start_finding(
     let state = start::compare(&server, inspection.slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
     // A slot in use is waited for, and it may be the relay's own.
     let is_refused = state.start().is_none() && !matches!(state, StartState::SlotBusy { .. });
-    Ok(is_refused.then(|| Finding::error("source.slot", state.sentence(), state.remedy().unwrap_or_default())))
+    let remedy = state.remedy().unwrap_or_default();
+    let remedy = match inspection.slot {
+        Some(_) => remedy,
+        None => preflight::meant_or(settings.source().slot().as_str(), &inspection.slot_names, "source.slot", &remedy),
+    };
+    Ok(is_refused.then(|| Finding::error("source.slot", state.sentence(), remedy)))
 }
 
 fn unasked(error: &PostgresError) -> Finding {

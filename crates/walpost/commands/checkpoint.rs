@@ -41,6 +41,10 @@ pub enum Target {
 }
 
 impl Target {
+    #[cfg_attr(
+        not(feature = "kafka"),
+        expect(unreachable_code, reason = "there are no settings of a sink that is not built in")
+    )]
     fn store(&self, settings: &Settings) -> Result<StoreKind, Ended> {
         match self {
             Self::Postgres => Ok(StoreKind::Postgres),
@@ -102,7 +106,7 @@ fn print_checkpoint(stored: &Stored) {
         );
     }
     if let Some(time) = stored.commit_time {
-        say!("            last settled commit at {} ms since 1970 (UTC)", time.unix_millis());
+        say!("            last settled commit at {} ({} ms since 1970)", time.to_rfc3339(), time.unix_millis());
     }
 }
 

@@ -1,6 +1,7 @@
 //! `walpost import debezium`: makes a walpost.toml of a connector's configuration, and on request takes over how far the connector got.
 //!
 //! Each option that was given appears in what comes out: as a key, or in a comment that says why there is none. What nobody knows is named too.
+//! What cannot be had and changes what consumers get stands there as a line that walpost refuses, so that nobody runs the file unread.
 //! Passwords are never printed. Nothing in Kafka Connect is touched, and in the database nothing but the checkpoint, on request.
 
 mod connector;
@@ -76,9 +77,17 @@ pub async fn import(import: Import) -> Outcome {
         let sentence = "there is nothing to import; name the configuration of a connector for PostgreSQL that has an outbox event router";
         return Err(Ended::with_sentence(Exit::Configuration, sentence));
     }
+    if import.folder.is_none() && imported.len() > 1 {
+        // A slot has one reader, so that two connectors never become one relay.
+        let count = imported.len();
+        let sentence = format!(
+            "{count} connectors become {count} files, and standard output is one; name a folder for them: -o DIR"
+        );
+        return Err(Ended::with_sentence(Exit::Usage, sentence));
+    }
     match &import.folder {
         Some(folder) => imported.iter().try_for_each(|imported| write(folder, imported))?,
-        None => print(&imported),
+        None => imported.iter().for_each(|imported| say!("{}", imported.toml.trim_end())),
     }
     if let Some(position) = &import.position {
         for imported in &imported {
@@ -90,7 +99,7 @@ pub async fn import(import: Import) -> Outcome {
 
 /// Makes how far the connector got the checkpoint of the relay that was made of it.
 async fn take_over(imported: &Imported, position: &Position) -> Result<(), Ended> {
-    let loaded = config::parse(&imported.toml, false, &Process).map_err(|faults| {
+    let loaded = config::parse(&imported.without_undecided(), false, &Process).map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
         let sentence = format!("the position of {} cannot be taken over yet: {}", imported.name, faults.join("; "));
         Ended::with_sentence(Exit::Configuration, sentence)
@@ -109,27 +118,15 @@ fn read(files: &[PathBuf]) -> Result<Everything, Ended> {
     for path in files {
         let name = path.display().to_string();
         let refused = |reason: String| Ended::with_sentence(Exit::Configuration, format!("{name}: {reason}"));
-        let mut text = String::new();
-        let opened = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+        let mut bytes = Vec::new();
+        let opened = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
         let length = opened.map_err(|error| refused(format!("it cannot be read: {error}")))?;
         if u64::try_from(length).is_ok_and(|length| length >= MAX_FILE_BYTES) {
             return Err(refused(format!("it has {MAX_FILE_BYTES} bytes or more, and no configuration has as many")));
         }
-        everything.read(&name, &text).map_err(refused)?;
+        given::decoded(bytes).and_then(|text| everything.read(&name, &text)).map_err(refused)?;
     }
     Ok(everything)
-}
-
-fn print(imported: &[Imported]) {
-    for one in imported {
-        if imported.len() > 1 {
-            say!("# ---- {}: a file of its own ----", file_name(&one.name));
-        }
-        say!("{}", one.toml.trim_end());
-        if imported.len() > 1 {
-            say!();
-        }
-    }
 }
 
 /// Writes a file that is not there yet.

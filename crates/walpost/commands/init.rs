@@ -35,12 +35,15 @@ pub struct Init {
 /// The database cannot be reached, or refuses, or something is in the way.
 pub async fn init(settings: Settings, options: Init) -> Outcome {
     let mut preparation = Preparation::look(&settings, options.with_outbox, is_out_of_order).await?;
-    say!("{}", preparation.plan.to_string().trim_end());
     preparation.refuse_obstacles()?;
     if options.is_dry_run {
+        preparation.show();
         say!("-- nothing was run");
+        preparation.refuse_lacks()?;
         return Ok(Exit::Success);
     }
+    preparation.refuse_lacks()?;
+    preparation.show();
     let (applied, position) = preparation.apply(&settings).await?;
     for unpublished in &applied.unpublished {
         say!("-- note: {unpublished}");
@@ -72,6 +75,7 @@ pub(super) async fn create_for_another_checkpoint(settings: &Settings) -> Result
 async fn create_unless(settings: &Settings, is_refused: fn(&StartState) -> bool) -> Result<(), Hindrance> {
     let mut preparation = Preparation::look(settings, false, is_refused).await?;
     preparation.refuse_obstacles()?;
+    preparation.refuse_lacks()?;
     if preparation.plan.is_empty() {
         return Ok(());
     }
@@ -160,18 +164,32 @@ impl Preparation {
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
         let server = inspect::server_state(&sql, connection).await?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
-        if is_refused(&state) && plan.obstacles.is_empty() {
+        if is_refused(&state) && plan.obstacles.is_empty() && plan.lacks.is_empty() {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
         }
         Ok(Self { sql, store, setup, plan, has_checkpoint: checkpoint.is_some() })
     }
 
+    fn show(&self) {
+        say!("{}", self.plan.to_string().trim_end());
+    }
+
+    /// Everything that is wrong, where the SQL would not run at all.
     fn refuse_obstacles(&self) -> Result<(), Ended> {
-        if self.plan.obstacles.is_empty() {
+        let Plan { obstacles, lacks, .. } = &self.plan;
+        if obstacles.is_empty() {
             return Ok(());
         }
-        Err(Ended::with_sentence(Exit::SourceRefused, self.plan.obstacles.join("\nerror: ")))
+        Err(Ended::with_sentences(Exit::SourceRefused, obstacles.iter().chain(lacks)))
+    }
+
+    /// What keeps this role from running the SQL.
+    fn refuse_lacks(&self) -> Result<(), Ended> {
+        if self.plan.lacks.is_empty() {
+            return Ok(());
+        }
+        Err(Ended::with_sentences(Exit::SourceRefused, &self.plan.lacks))
     }
 
     /// Applies the plan and writes the first checkpoint, if there is none; answers where it stands.

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
@@ -11,6 +12,12 @@ use super::{Outcome, check};
 use crate::config::Settings;
 use crate::driver::Clock;
 use crate::exit::{Ended, Exit};
+use crate::observe::board::Board;
+use crate::observe::health::{Limits, STUCK_AFTER};
+use crate::observe::metrics::About;
+use crate::observe::probe::Probe;
+use crate::observe::recorder::Recorder;
+use crate::observe::server;
 use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::supervisor::Supervisor;
@@ -36,6 +43,9 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
         outboxes = tables.join(", "),
         "starting"
     );
+    let board = Board::new(clock);
+    tokio::task::spawn_local(board.clone().beat());
+    observe(&settings, &board)?;
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
     let sink = AnySink::open(&settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
     let beside = settings.clone();
@@ -43,13 +53,52 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
         let beside = beside.clone();
         tokio::task::spawn_local(async move { check::beside_the_stream(&beside).await });
     };
-    let supervisor = Supervisor::new(settings, until, sink, stop, clock, seed());
+    let supervisor = Supervisor::new(settings, until, sink, stop, clock, seed(), Recorder::new(board));
     let (sink, outcome) = supervisor.run(on_first_stream).await;
     sink.close(CLOSE_TIMEOUT).await;
     if outcome.is_ok() {
         tracing::info!("stopped; everything that was taken from the log is delivered and checkpointed");
     }
     outcome
+}
+
+/// Starts to answer over HTTP, where that is not off. A relay that nobody can watch would be found out too late, so one whose address is taken
+/// does not start.
+fn observe(settings: &Settings, board: &Board) -> Result<(), Ended> {
+    let Some(listen) = settings.http().listen() else { return Ok(()) };
+    let refused = |error: std::io::Error| Ended::with_sentence(Exit::Configuration, cannot_listen(listen, &error));
+    let listener = server::bind(listen).map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let source = settings.source();
+    let about = About {
+        relay: settings.name().into(),
+        slot: source.slot().as_str().into(),
+        database: source.connection().database().into(),
+        limits: Limits {
+            stuck_after: STUCK_AFTER,
+            stalled_after: settings.http().stalled_after(),
+            silence_timeout: source.wal_sender_timeout(),
+        },
+    };
+    let probe = Probe::new(source.connection().clone(), source.slot().clone());
+    server::spawn(listener, board.clone(), about, probe).map_err(|error| Ended::because(Exit::Unexpected, error))?;
+    tracing::info!(%address, "serving /metrics, /livez and /readyz");
+    Ok(())
+}
+
+fn cannot_listen(listen: SocketAddr, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let other = SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(9464));
+            format!(
+                "http.listen: {listen} is in use, perhaps by another relay; give this one an address of its own, such as [http] listen = \"{other}\", or listen = \"off\" (fuser -n tcp {} says who has it)",
+                listen.port()
+            )
+        }
+        _ => format!(
+            "http.listen: {listen} cannot be listened at: {error}; write an address of this machine and a port, such as \"127.0.0.1:9464\", or \"off\""
+        ),
+    }
 }
 
 /// Another number for each process, for the jitter of its waits.

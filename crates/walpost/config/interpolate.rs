@@ -17,7 +17,7 @@ pub(super) enum Problem {
     #[error("the environment variable {0} is not set; set it, or give a default: ${{{0}:-…}}")]
     Unset(String),
     /// No closing brace.
-    #[error("a `${{` has no `}}` behind it; write `$$` where a dollar sign is meant")]
+    #[error("a `${{` has no `}}` after it; write `$$` where a dollar sign is meant")]
     Unclosed,
     /// Neither a variable nor a file.
     #[error(

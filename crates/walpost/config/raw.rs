@@ -91,7 +91,7 @@ macro_rules! section {
 }
 
 section! {
-    /// In TOML whatever stands behind a header belongs to it, so these come first in the file.
+    /// In TOML whatever stands after a header belongs to it, so these come first in the file.
     "" Relay {
         /// The relay's name: its checkpoint is kept under it, and PostgreSQL shows it as `application_name` unless `url` or
         /// `PGAPPNAME` says another. Letters, digits, `.`, `_` and `-`, at most 63. Default: the name of the slot.
@@ -134,7 +134,7 @@ section! {
         slot: Text = Text::from("walpost"), "\"orders\"" | "\"walpost\"";
         /// The publication that the outbox tables are in, or a list of several. Upper and lower case count.
         publication: Names = Names(vec!["walpost".to_owned()]), "[\"orders\", \"invoices\"]" | "\"walpost\"";
-        /// Whether `walpost run` may create what is missing (publication, checkpoint table, slot) as `walpost init` does. Without it `run`
+        /// Whether `walpost run` may create what is missing (publication, tables of our own, slot) as `walpost init` does. Without it `run`
         /// creates nothing and says what is missing.
         create: bool = false, "true" | "false";
         /// PostgreSQL's `wal_sender_timeout` for our connection: after this long without a word from the relay the server gives it up, and after
@@ -224,6 +224,43 @@ section! {
     }
 }
 
+choice! {
+    /// What is done about a bad row.
+    pub(super) enum OnBadRow ("`\"park\"`, `\"dead_letter\"` or `\"stop\"`") {
+        Park = "park",
+        DeadLetter = "dead_letter",
+        Stop = "stop",
+    }
+}
+
+choice! {
+    /// What is done about a closed route.
+    pub(super) enum OnClosedRoute ("`\"hold\"` or `\"dead_letter\"`") {
+        Hold = "hold",
+        DeadLetter = "dead_letter",
+    }
+}
+
+section! {
+    /// What becomes of rows that cannot be delivered: they are set aside in the table `walpost.dead_letter` of the source database, where
+    /// `walpost dlq` shows them and marks them to be sent again or given up.
+    "[dead_letter]" DeadLetter {
+        /// A row that cannot become a record, or that the broker will never take. `park`: it is set aside, and so is every later event of its key
+        /// until the letters of that key are sent or dropped, so that their order holds. `dead_letter`: later events of its key overtake it. `stop`:
+        /// the relay stops in front of it.
+        on_bad_row: OnBadRow = OnBadRow::Park, "\"stop\"" | "\"park\"";
+        /// A topic that is missing or forbidden. `hold`: everything waits until it is there. `dead_letter`: its rows are set aside as bad ones are.
+        on_closed_route: OnClosedRoute = OnClosedRoute::Hold, "\"dead_letter\"" | "\"hold\"";
+        /// How many rows may lie there for a reason of their own, neither sent nor dropped. Beyond it the relay holds the stream instead of emptying
+        /// it into the dead letters. Those that only wait for another one of their key do not count.
+        flood_limit: u64 = 100, "1000" | "100";
+        /// How many bytes of rows may lie there that only wait for another one of their key. Beyond it the relay holds the stream.
+        parked_bytes: Size = Size::mib(256), "\"1GiB\"" | "\"256MiB\"";
+        /// For how many days a letter is kept that was sent or dropped.
+        keep_ended_days: u64 = 7, "30" | "7";
+    }
+}
+
 section! {
     /// How much may be on its way to the sink; the relay's memory follows from it.
     "[limits]" Limits {
@@ -250,6 +287,19 @@ section! {
         /// How long what is on its way may take to be delivered and checkpointed. Keep it below the grace period of whatever sends the signal
         /// (10 s with Docker).
         timeout_ms: Millis = Millis(8000), "2000" | "8000";
+    }
+}
+
+section! {
+    /// What can be asked of a running relay over HTTP: `/metrics` for Prometheus, `/livez` (restart it if not) and `/readyz` (look at it if not), each with a
+    /// reason. There is no authentication, and topics are named.
+    "[http]" Http {
+        /// Where to listen: an IP address and a port, or `off`. Two relays on one machine need two ports. With port 0 the system chooses one, and the log says
+        /// which.
+        listen: Text = Text::from("127.0.0.1:9464"), "\"0.0.0.0:9465\"" | "\"off\"";
+        /// How long something may be owed without moving before `/readyz` says so: records that the sink does not acknowledge, a checkpoint that is
+        /// due, log that the server has and does not send.
+        stalled_after_ms: Millis = Millis(10_000), "30000" | "10000";
     }
 }
 
@@ -281,14 +331,17 @@ pub(super) struct File {
     pub(super) outboxes: Vec<Outbox>,
     pub(super) checkpoint: Checkpoint,
     pub(super) sink: Sink,
+    pub(super) dead_letter: DeadLetter,
     pub(super) limits: Limits,
     pub(super) retry: Retry,
     pub(super) stop: Stop,
+    pub(super) http: Http,
     pub(super) log: Log,
 }
 
 impl File {
-    const SECTIONS: [&'static str; 8] = ["source", "outbox", "checkpoint", "sink", "limits", "retry", "stop", "log"];
+    const SECTIONS: [&'static str; 10] =
+        ["source", "outbox", "checkpoint", "sink", "dead_letter", "limits", "retry", "stop", "http", "log"];
 
     /// Reads the syntax tree. Faults are noted in the reader; what is faulty has its default here.
     pub(super) fn read(root: &DeTable<'_>, reader: &mut Reader<'_>) -> Self {
@@ -309,9 +362,11 @@ impl File {
             outboxes: outboxes(root, reader),
             checkpoint: one!(Checkpoint, "checkpoint"),
             sink: one!(Sink, "sink"),
+            dead_letter: one!(DeadLetter, "dead_letter"),
             limits: one!(Limits, "limits"),
             retry: one!(Retry, "retry"),
             stop: one!(Stop, "stop"),
+            http: one!(Http, "http"),
             log: one!(Log, "log"),
         }
     }
@@ -342,9 +397,11 @@ pub fn manual() -> Vec<Section> {
         Outbox::manual(),
         Checkpoint::manual(),
         Sink::manual(),
+        DeadLetter::manual(),
         Limits::manual(),
         Retry::manual(),
         Stop::manual(),
+        Http::manual(),
         Log::manual(),
     ]
 }

@@ -28,7 +28,7 @@ table = \"public.outbox\"
 
 ## Values
 
-- Times are whole numbers of **milliseconds** and end in `_ms`.
+- Times are whole numbers of **milliseconds** and end in `_ms`, or of days and end in `_days`.
 - A **size** is a number of bytes or text with a unit: `\"16MiB\"`. The units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (powers of 1024).
 - A number, a switch or a size may be written as text, so that it can come from a variable: `in_flight_records = \"${RECORDS:-10000}\"`.
 - Relative paths start from the working directory.

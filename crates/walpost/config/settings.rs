@@ -6,10 +6,12 @@
 mod conversion;
 mod edges;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walpost_core::outbox::{Outbox, Outboxes};
+use walpost_core::poison::Policy;
 use walpost_core::{feedback, session};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
@@ -26,9 +28,11 @@ pub struct Settings {
     outboxes: Routed,
     checkpoint: Checkpoint,
     sink: Sink,
+    dead_letter: DeadLetter,
     limits: Limits,
     retry: Retry,
     stop_timeout: Duration,
+    http: Http,
     log: Log,
 }
 
@@ -63,6 +67,12 @@ impl Settings {
         &self.sink
     }
 
+    /// What becomes of rows that cannot be delivered.
+    #[must_use]
+    pub fn dead_letter(&self) -> &DeadLetter {
+        &self.dead_letter
+    }
+
     /// How much may be on its way.
     #[must_use]
     pub fn limits(&self) -> Limits {
@@ -79,6 +89,12 @@ impl Settings {
     #[must_use]
     pub fn stop_timeout(&self) -> Duration {
         self.stop_timeout
+    }
+
+    /// What can be asked over HTTP.
+    #[must_use]
+    pub fn http(&self) -> Http {
+        self.http
     }
 
     /// The log.
@@ -110,6 +126,7 @@ impl Settings {
             drain_timeout: self.stop_timeout,
             stop_at: None,
             grouping: self.grouping(),
+            poison: self.dead_letter.policy.clone(),
         }
     }
 }
@@ -298,6 +315,33 @@ pub enum Sink {
     Null,
 }
 
+/// What becomes of rows that cannot be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    policy: Policy,
+    keep_ended: Duration,
+}
+
+impl DeadLetter {
+    /// What the session is told.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How long a letter is kept that was sent or dropped; at least a day.
+    #[must_use]
+    pub fn keep_ended(&self) -> Duration {
+        self.keep_ended
+    }
+
+    /// Whether any row may be set aside, so that there has to be a place for it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.policy.needs_store()
+    }
+}
+
 /// How much may be on its way to the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -337,6 +381,27 @@ impl Retry {
     #[must_use]
     pub fn max(&self) -> Duration {
         self.max
+    }
+}
+
+/// What can be asked over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http {
+    listen: Option<SocketAddr>,
+    stalled_after: Duration,
+}
+
+impl Http {
+    /// Where; nowhere if it is off.
+    #[must_use]
+    pub fn listen(&self) -> Option<SocketAddr> {
+        self.listen
+    }
+
+    /// How long something may be owed without moving before the relay is not ready; at least a second.
+    #[must_use]
+    pub fn stalled_after(&self) -> Duration {
+        self.stalled_after
     }
 }
 

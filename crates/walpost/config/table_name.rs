@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, String> {
     }
 }
 
-/// The identifier at the start, and what stands behind it.
+/// The identifier at the start, and what stands after it.
 fn identifier<'a>(rest: &'a str, whole: &str) -> Result<(String, &'a str), String> {
     let (name, behind) = match rest.strip_prefix('"') {
         Some(quoted) => quoted_identifier(quoted).ok_or_else(|| {
@@ -74,7 +74,7 @@ fn identifier<'a>(rest: &'a str, whole: &str) -> Result<(String, &'a str), Strin
     }
 }
 
-/// What is behind an opening quote, up to its closing one.
+/// What is after an opening quote, up to its closing one.
 fn quoted_identifier(mut rest: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     loop {

@@ -17,7 +17,7 @@ fn parse_fake(text: &str) -> Result<Loaded, Vec<Finding>> {
     parse(text, false, &Fake::default())
 }
 
-/// The least configuration with more lines under `[source]` and sections behind it.
+/// The least configuration with more lines under `[source]` and sections after it.
 fn with(source: &str, sections: &str) -> String {
     format!(
         "[source]\nurl = \"postgres://walpost@db/app\"\n{source}\n[[outbox]]\ntable = \"public.outbox\"\n{sections}\n"

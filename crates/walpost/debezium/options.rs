@@ -17,8 +17,10 @@ pub enum Fate {
     Better,
     /// What it is for does not arise here.
     Needless,
-    /// It cannot be had here.
+    /// It cannot be had here, and what consumers get of the outbox is the same without it.
     Cannot,
+    /// It cannot be had here, and consumers would get other records: somebody has to decide.
+    Decide,
 }
 
 impl Fate {
@@ -30,6 +32,7 @@ impl Fate {
             Self::Better => "better",
             Self::Needless => "needless",
             Self::Cannot => "cannot",
+            Self::Decide => "decide",
         }
     }
 }
@@ -147,6 +150,15 @@ pub fn find(groups: &[Group], name: &str) -> Option<&'static Entry> {
     entries.filter(|entry| entry.covers(name)).max_by_key(|entry| (!entry.name.contains('*'), entry.name.len()))
 }
 
+/// The entry of an option that an import left to decide, and that a configuration may therefore hold. No key of walpost's has its name.
+#[must_use]
+pub fn to_decide(name: &str, value: &str) -> Option<&'static Entry> {
+    let is_transformation = name.starts_with("transforms.") && name.ends_with(".type");
+    let entry =
+        if is_transformation { find(TRANSFORMS, value) } else { find(CONNECTOR, name).or(find(PRODUCER, name)) };
+    entry.filter(|entry| entry.fate == Fate::Decide)
+}
+
 /// The name that was probably meant by one that no entry covers.
 #[must_use]
 pub fn meant(groups: &[Group], name: &str) -> Option<&'static str> {
@@ -198,5 +210,24 @@ mod tests {
         assert_eq!(find(CONNECTOR, "slot.nam"), None);
         assert_eq!(meant(CONNECTOR, "slot.nam"), Some("slot.name"));
         assert_eq!(meant(CONNECTOR, "zzzzzzzzzzzz"), None);
+    }
+
+    #[test]
+    fn what_somebody_has_to_decide_is_told_from_what_is_only_missing() {
+        for (name, value, expected) in [
+            ("converters", "isbn", true),
+            ("column.mask.with.10.chars", "public.outbox.payload", true),
+            ("partitioner.class", "com.acme.Mine", true),
+            ("transforms.t.type", "org.apache.kafka.connect.transforms.RegexRouter", true),
+            ("transforms.t.type", "com.acme.Mine", true),
+            ("transforms.t.type", "io.debezium.transforms.ExtractNewRecordState", false),
+            ("transforms.outbox.type", "io.debezium.transforms.outbox.EventRouter", false),
+            ("value.converter", "x", false),
+            ("interceptor.classes", "x", true),
+            ("exactly.once.support", "required", false),
+            ("frobnicate", "x", false),
+        ] {
+            assert_eq!(to_decide(name, value).is_some(), expected, "{name} = {value}");
+        }
     }
 }

@@ -24,7 +24,8 @@ An option's fate is one of:
 | same | it means the same, under the key that is named |
 | better | what it is for is done otherwise, for the reason that is given |
 | needless | what it is for does not arise |
-| cannot | it cannot be had |
+| cannot | it cannot be had, and what consumers get of the outbox is the same without it |
+| decide | it cannot be had, and consumers would get other records; `walpost import debezium` leaves it as a line that walpost refuses until somebody decides |
 
 Versions are those of Debezium that know the option, from 0.9 on; Kafka's options have none.
 

@@ -16,7 +16,8 @@ use walpost_core::frame::XLogData;
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::{Outbox, TableName};
 use walpost_core::pgoutput::{self, Begin, Column, Commit, Insert, Message, Relation, Tuple};
-use walpost_core::port::{Describe, Ticket};
+use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
+use walpost_core::port::{DeadLetters, Describe, Ticket};
 use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
 use walpost_core::record::Record;
 use walpost_core::router::{Options, Router};
@@ -24,6 +25,7 @@ use walpost_core::session::{Grouping, Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
+use crate::observe::board::Board;
 
 const START: u64 = 0x1000;
 const RELATION: u32 = 16_401;
@@ -202,12 +204,62 @@ impl Drop for Catalogue {
     }
 }
 
+/// Dead letters in memory, which fail so often before they are kept.
+#[derive(Clone, Default)]
+struct Letters {
+    kept: Rc<RefCell<Vec<DeadLetter>>>,
+    batches: Rc<Cell<u32>>,
+    marked: Rc<RefCell<Vec<Marked>>>,
+    ended: Rc<RefCell<Vec<(LetterId, Conclusion)>>>,
+    failures: Rc<Cell<u32>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the letters are away")]
+struct LettersAway;
+
+impl Letters {
+    fn attempt(&self) -> Result<(), LettersAway> {
+        match self.failures.get() {
+            0 => Ok(()),
+            failures => {
+                self.failures.set(failures - 1);
+                Err(LettersAway)
+            }
+        }
+    }
+}
+
+impl DeadLetters for Letters {
+    type Error = LettersAway;
+
+    async fn inventory(&mut self) -> Result<Inventory, LettersAway> {
+        self.attempt().map(|()| Inventory::default())
+    }
+
+    async fn set_aside(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>, LettersAway> {
+        self.attempt()?;
+        self.batches.set(self.batches.get() + 1);
+        self.kept.borrow_mut().extend_from_slice(letters);
+        Ok(vec![true; letters.len()])
+    }
+
+    async fn marked(&mut self, _: usize, _: bool) -> Result<Vec<Marked>, LettersAway> {
+        self.attempt().map(|()| self.marked.take())
+    }
+
+    async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), LettersAway> {
+        self.attempt().map(|()| self.ended.borrow_mut().extend_from_slice(ends))
+    }
+}
+
 /// A relay's surroundings, as a test wants them.
 struct Stage {
     seen: Rc<Seen>,
     stream: Stream,
     broker: Broker,
     catalogue: Catalogue,
+    letters: Option<Letters>,
     settings: Settings,
 }
 
@@ -231,6 +283,7 @@ impl Stage {
                 verdict: None,
             },
             catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true, is_silent: false },
+            letters: None,
             settings: Settings {
                 drain_timeout: DRAIN,
                 retry_initial: Duration::from_millis(1),
@@ -274,13 +327,16 @@ impl Stage {
         stop: impl Future<Output = ()>,
         server_gone: impl Future<Output = ()>,
     ) -> Driven<Dry> {
-        let Self { seen, stream, mut broker, catalogue, settings } = self;
+        let Self { seen, stream, mut broker, catalogue, letters, settings } = self;
         let clock = Clock::start();
         let mut session = Session::new(settings, outboxes(), start(), clock.now());
         let run = async {
-            let signals = Signals { stop, server_gone };
+            let mut recorder = Recorder::new(Board::new(clock));
+            let signals = Signals { stop, server_gone, recorder: &mut recorder };
             let describer = describer(catalogue);
-            let driven = drive(&mut session, stream, &mut broker, checkpointer(), describer, signals, clock).await;
+            let letters = letters.map(|store| LetterWriter::looking_every(Duration::from_millis(1), store, false));
+            let staff = Staff { checkpointer: checkpointer(), describer, letters };
+            let driven = drive(&mut session, stream, &mut broker, staff, signals, clock).await;
             until(|| seen.is_catalogue_dropped.get()).await;
             driven
         };
@@ -298,6 +354,7 @@ fn start() -> Start {
         first_owed: None,
         settled_rows: None,
         alone_until: None,
+        inventory: Inventory::default(),
         first_ticket: Ticket(0),
         seed: 1,
     }
@@ -596,4 +653,77 @@ async fn a_session_that_is_stopped_within_a_commit_waits_for_it_no_longer_than_i
         (driven.end.cause, driven.end.position, driven.end.needs_reset),
         (Cause::Stopped, Lsn::new(START), true)
     );
+}
+
+/// One transaction of rows without a key column: none of them can become a record.
+fn bad_rows(count: usize) -> Vec<Frame> {
+    let [begin, _, commit] = transaction(0x2000);
+    let new = Tuple { cells: [pgoutput::Cell::Text(b"7")].into_iter().collect() };
+    let row = || frame(&Message::Insert(Insert { relation: RELATION, new: new.clone() }));
+    [relation(), begin].into_iter().chain((0..count).map(|_| row())).chain([commit]).collect()
+}
+
+#[tokio::test]
+async fn bad_rows_are_set_aside_in_one_batch_before_anything_behind_them_is_confirmed() {
+    for failures in [0, 3] {
+        let mut stage = Stage::new(bad_rows(20));
+        let letters = Letters::default();
+        letters.failures.set(failures);
+        stage.letters = Some(letters.clone());
+        let seen = Rc::clone(&stage.seen);
+        let (confirmed, kept) = (Rc::clone(&seen), letters.clone());
+        let is_confirmed = move || {
+            let is_confirmed = confirmed.confirmed.borrow().contains(&0x2030);
+            assert!(!is_confirmed || kept.kept.borrow().len() == 20);
+            is_confirmed
+        };
+        let driven = stage.play(sound_store, until(is_confirmed), pending()).await;
+        assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+        let ordinals: Vec<u64> = letters.kept.borrow().iter().map(|letter| letter.identity.ordinal).collect();
+        assert_eq!(ordinals, (0..20).collect::<Vec<_>>());
+        assert!(letters.batches.get() < 20, "{} batches", letters.batches.get());
+        assert!(seen.published.borrow().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_letter_that_is_marked_is_dropped_or_sent_and_the_store_hears_of_it() {
+    let mut stage = Stage::new(bad_rows(2));
+    let letters = Letters::default();
+    stage.letters = Some(letters.clone());
+    let seen = Rc::clone(&stage.seen);
+    let operator = letters.clone();
+    let is_ended = move || {
+        if operator.marked.borrow().is_empty()
+            && operator.ended.borrow().is_empty()
+            && operator.kept.borrow().len() == 2
+        {
+            let mark = |(id, request, letter): (i64, Request, &DeadLetter)| Marked {
+                id: LetterId(id),
+                request,
+                letter: DeadLetter { record: Some(some_record(letter)), ..letter.clone() },
+            };
+            let kept = operator.kept.borrow();
+            *operator.marked.borrow_mut() =
+                [(1, Request::Drop, &kept[0]), (2, Request::Replay, &kept[1])].map(mark).into();
+        }
+        operator.ended.borrow().len() >= 2
+    };
+    let driven = stage.play(sound_store, until(is_ended), pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+    let ended = letters.ended.borrow();
+    assert_eq!(ended[..2], [(LetterId(1), Conclusion::Dropped), (LetterId(2), Conclusion::Sent)]);
+    assert_eq!(seen.published.borrow().len(), 1);
+}
+
+fn some_record(letter: &DeadLetter) -> Record {
+    Record {
+        identity: letter.identity,
+        topic: Arc::from("topic"),
+        key: None,
+        value: None,
+        headers: walpost_core::record::Headers::new(),
+        timestamp_ms: 0,
+        partition: None,
+    }
 }

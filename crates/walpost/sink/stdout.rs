@@ -1,6 +1,6 @@
 //! Standard output as a sink: one JSON object a line.
 //!
-//! A pipe that nobody reads blocks whoever writes into it, so a thread of its own does the writing, behind a queue that is bounded in records and
+//! A pipe that nobody reads blocks whoever writes into it, so a thread of its own does the writing, fed by a queue that is bounded in records and
 //! bytes; the relay's loop only ever meets a full queue. A record settles once its line was written and flushed: the reader then has it, or the
 //! kernel keeps it for the reader. Whether the reader keeps it is the reader's affair, and a torn line is never repaired: the
 //! first error ends the sink.
@@ -282,7 +282,7 @@ fn write(output: &mut impl Write, lines: &Lines, shared: &Shared) -> io::Result<
     }
 }
 
-/// How many of the lines behind the first `count` fit a chunk, at least one, and where the last of them ends.
+/// How many of the lines after the first `count` fit a chunk, at least one, and where the last of them ends.
 fn chunk(lines: &Lines, count: usize, start: usize) -> (usize, usize) {
     let mut fitting = (0, start);
     for (_, end) in lines.ends.iter().skip(count) {

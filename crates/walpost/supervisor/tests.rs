@@ -90,6 +90,7 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         let (decided, said) = decided(trouble);
         assert_eq!(decided, decision, "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
+        assert!(!said.contains("error:"), "the log says itself that it is one: {said}");
     }
 }
 

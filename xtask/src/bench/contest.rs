@@ -79,6 +79,9 @@ table = "public.outbox"
 [log]
 format = "json"
 
+[http]
+listen = "127.0.0.1:0"
+
 [sink]
 {sink}
 "#

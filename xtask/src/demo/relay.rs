@@ -71,6 +71,9 @@ table = "public.outbox"
 [checkpoint]
 store = "postgres"
 
+[http]
+listen = "127.0.0.1:0"
+
 [sink]
 {sink}"#
     );

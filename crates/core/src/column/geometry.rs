@@ -68,7 +68,7 @@ pub(super) fn ewkb(text: &[u8]) -> Value {
     }
 }
 
-/// What stands behind the type, where the type says that it stands there.
+/// What stands after the type, where the type says that it stands there.
 fn srid(ewkb: &[u8]) -> Option<Value> {
     const HAS_SRID: u32 = 0x2000_0000;
     let (order, rest) = ewkb.split_first()?;

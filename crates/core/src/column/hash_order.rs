@@ -206,7 +206,7 @@ impl Tree {
         std::iter::successors(some(self.first), |node| some(node.next)).map(|node| node.key).collect()
     }
 
-    /// Puts a node into the order behind another, or first.
+    /// Puts a node into the order after another, or first.
     fn link(&mut self, behind: usize, node: usize) {
         let next = if behind == NONE { self.first } else { self.node(behind).next };
         self.set_next(behind, node);
@@ -346,7 +346,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_root_comes_first_and_a_new_key_behind_its_parent(numbers in proptest::collection::vec(any::<i16>(), 9..200)) {
+        fn the_root_comes_first_and_a_new_key_after_its_parent(numbers in proptest::collection::vec(any::<i16>(), 9..200)) {
             let keys: Vec<Key> = numbers.into_iter().map(Key::of_number).collect();
             let mut tree = Tree::of(&keys, (0..9).collect());
             for key in 9..keys.len() {

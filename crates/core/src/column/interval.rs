@@ -51,7 +51,7 @@ impl Interval {
         if text.is_empty() { Err(ValueError::Malformed { expected: EXPECTED, offset: 0 }) } else { Ok(interval) }
     }
 
-    /// Takes a number with its unit or the time, and the space behind it.
+    /// Takes a number with its unit or the time, and the space after it.
     fn take_part<'a>(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
         let (word, behind) = split_word(text);
         if word.contains(&b':') {
@@ -114,7 +114,7 @@ impl Interval {
     }
 }
 
-/// A number without what stands behind its ninth digit behind the point, and without zeros at the end.
+/// A number without what stands after its ninth digit after the point, and without zeros at the end.
 fn nine_digits(number: &str) -> String {
     let Some((whole, fraction)) = number.split_once('.') else { return number.to_owned() };
     let fraction = fraction.get(..9).unwrap_or(fraction).trim_end_matches('0');
@@ -131,7 +131,7 @@ fn integer(word: &[u8]) -> Option<i64> {
     crate::value::parse_i64(word.strip_prefix(b"+").unwrap_or(word)).ok()
 }
 
-/// Seconds with at most six digits behind the point.
+/// Seconds with at most six digits after the point.
 fn micros(seconds: &[u8]) -> Option<i64> {
     let end = seconds.iter().position(|byte| *byte == b'.').unwrap_or(seconds.len());
     let (whole, fraction) = seconds.split_at_checked(end)?;

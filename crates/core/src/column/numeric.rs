@@ -3,10 +3,10 @@
 //! A numeric with a declared scale is a decimal of that scale; without one, each value brings its own. What is not a number has no
 //! decimal: Debezium warns and publishes null, except where the mode has a word for it (`NAN`, `POSITIVE_INFINITY`,
 //! `NEGATIVE_INFINITY`, the names of a Java enum). PostgreSQL 15's negative scales appear as Debezium reads them off the modifier,
-//! eleven bits without sign: `numeric(5,-2)` is a decimal with 2046 digits behind the point.
+//! eleven bits without sign: `numeric(5,-2)` is a decimal with 2046 digits after the point.
 //!
 //! The text of a `money` is that of `lc_monetary=C`, which the replication session sets: a minus, a dollar sign, commas, two
-//! digits behind the point. A database whose money has another number of digits is not read right, here as in Debezium, whose
+//! digits after the point. A database whose money has another number of digits is not read right, here as in Debezium, whose
 //! session leaves the setting to the database and then takes the first letter off and the commas out.
 
 use bytes::Bytes;
@@ -178,13 +178,13 @@ impl<'a> Digits<'a> {
         Ok(Self { is_negative: unsigned.len() != text.len(), whole, fraction })
     }
 
-    /// The same number, without the zeros at its end that stand behind the point.
+    /// The same number, without the zeros at its end that stand after the point.
     fn without_trailing_zeros(self) -> Self {
         let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
         Self { fraction: self.fraction.get(..self.fraction.len() - zeros).unwrap_or_default(), ..self }
     }
 
-    /// The number with as many digits behind the point as the text has.
+    /// The number with as many digits after the point as the text has.
     pub(super) fn decimal(&self, expected: &'static str) -> Result<Decimal, ValueError> {
         let scale = i32::try_from(self.fraction.len()).map_err(|_| ValueError::OutOfRange { expected })?;
         let magnitude = if self.whole.len() + self.fraction.len() <= 18 {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_the_last_digit_are_left_out_however_many_they_are() {
+    fn zeros_after_the_last_digit_are_left_out_however_many_they_are() {
         let many = 10_000;
         let cases = [
             ("0".to_owned(), 3, "0".to_owned(), 0),

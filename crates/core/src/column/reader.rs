@@ -33,7 +33,7 @@ pub(super) enum Reader {
     Time(Unit),
     Timetz,
     Timestamp(Unit),
-    /// By the number of digits behind the second.
+    /// By the number of digits after the second.
     Timestamptz(i32),
     Interval(IntervalHandling),
     Hstore(HstoreHandling),

@@ -31,7 +31,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Of a `time` with this many digits behind the second.
+    /// Of a `time` with this many digits after the second.
     pub(super) const fn of_time(mode: TimePrecision, digits: i32) -> Self {
         match mode {
             TimePrecision::AdaptiveTimeMicroseconds => Self::Micros,
@@ -39,7 +39,7 @@ impl Unit {
         }
     }
 
-    /// Of a `timestamp` with this many digits behind the second.
+    /// Of a `timestamp` with this many digits after the second.
     pub(super) const fn of_timestamp(mode: TimePrecision, digits: i32) -> Self {
         match mode {
             TimePrecision::Adaptive | TimePrecision::AdaptiveTimeMicroseconds if digits <= 3 => Self::Millis,
@@ -144,7 +144,7 @@ impl Moment {
         }
     }
 
-    /// As `ZonedTimestamp` writes it, with so many digits behind the second, where zero means as many as there are.
+    /// As `ZonedTimestamp` writes it, with so many digits after the second, where zero means as many as there are.
     pub(super) fn zoned(self, digits: i32) -> Value {
         let digits = usize::try_from(digits).ok().filter(|digits| (1..=9).contains(digits));
         string(format!("{}T{}Z", IsoDate(self.days), IsoTime { nanos: self.nanos, digits }))
@@ -217,7 +217,7 @@ fn infinite(infinity: &Civil, unit: Unit) -> Value {
     }
 }
 
-/// A `timestamptz` with so many digits behind the second.
+/// A `timestamptz` with so many digits after the second.
 pub(super) fn timestamptz(digits: i32, text: &Bytes) -> Result<Value, ValueError> {
     Ok(match civil_timestamptz(text)? {
         Civil::Infinity | Civil::NegativeInfinity => Value::String(text.clone()),
@@ -342,7 +342,7 @@ impl fmt::Display for IsoDate {
     }
 }
 
-/// Nanoseconds of a day, as `DateTimeFormatter.ISO_LOCAL_TIME` writes the time, or with a set number of digits behind the second.
+/// Nanoseconds of a day, as `DateTimeFormatter.ISO_LOCAL_TIME` writes the time, or with a set number of digits after the second.
 struct IsoTime {
     nanos: i64,
     digits: Option<usize>,

@@ -304,7 +304,7 @@ static KNOWN: &[KnownOption<Options>] = &[
         name: "money.fraction.digits",
         kind: "number",
         default: Some("2"),
-        doc: "How many digits of `money` stand behind the point.",
+        doc: "How many digits of `money` stand after the point.",
         set: |options, value| {
             let digits = value.trim().parse().map_err(|_| format!("\"{value}\" is no number from 0 to 255"))?;
             options.money_fraction_digits = digits;

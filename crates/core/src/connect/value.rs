@@ -38,6 +38,6 @@ pub enum Value {
 pub struct Decimal {
     /// The digits.
     pub unscaled: BigInt,
-    /// How many of them stand behind the point; negative where zeros follow.
+    /// How many of them stand after the point; negative where zeros follow.
     pub scale: i32,
 }

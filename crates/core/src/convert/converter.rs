@@ -111,7 +111,7 @@ impl Converter {
     /// Makes it ready for values of a schema; `None` for values without one ([`Value::Json`]).
     ///
     /// # Errors
-    /// It takes no values of such a schema, in words that go behind "the column".
+    /// It takes no values of such a schema. "It" in the sentence is the column.
     pub fn prepare(&self, schema: Option<&Arc<Schema>>) -> Result<Prepared, String> {
         let form = form(&self.class, schema.map(Arc::as_ref))?;
         Ok(Prepared { schema: schema.cloned(), form })
@@ -138,7 +138,7 @@ fn form(class: &Class, schema: Option<&Schema>) -> Result<Form, String> {
         Class::Json(options) => {
             let opening = options
                 .opening(schema)
-                .map_err(|error| format!("has a schema that JsonConverter cannot write: {error}"))?;
+                .map_err(|error| format!("it has a schema that JsonConverter cannot write: {error}"))?;
             Ok(Form::Json(*options, Bytes::from(opening)))
         }
         Class::BinaryData(Some(delegate)) if is_bytes && is_decimal => {
@@ -147,18 +147,18 @@ fn form(class: &Class, schema: Option<&Schema>) -> Result<Form, String> {
         Class::Bytes | Class::BinaryData(_) if is_bytes => Ok(Form::Bytes(None)),
         Class::BinaryData(Some(delegate)) => form(delegate, schema),
         Class::Bytes => Err(format!(
-            "holds {}, and ByteArrayConverter takes bytes alone; choose StringConverter or JsonConverter, or BinaryDataConverter with \
+            "it holds {}, and ByteArrayConverter takes bytes alone; choose StringConverter or JsonConverter, or BinaryDataConverter with \
              a delegate.converter.type",
             in_words(schema)
         )),
         Class::BinaryData(None) => Err(format!(
-            "holds {}, and BinaryDataConverter takes bytes alone unless delegate.converter.type names the converter of what is not, \
+            "it holds {}, and BinaryDataConverter takes bytes alone unless delegate.converter.type names the converter of what is not, \
              such as org.apache.kafka.connect.storage.StringConverter",
             in_words(schema)
         )),
         Class::Single(single) if schema.is_some_and(|schema| single.takes(schema)) => Ok(Form::Single(*single)),
         Class::Single(_) => Err(format!(
-            "holds {}, which {} does not take; choose StringConverter or JsonConverter",
+            "it holds {}, which {} does not take; choose StringConverter or JsonConverter",
             in_words(schema),
             class.name()
         )),

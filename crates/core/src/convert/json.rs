@@ -1,7 +1,7 @@
 //! `JsonConverter`, with and without schemas: compact, as Jackson writes it.
 //!
 //! What stands the same before every value of a schema (`{"schema":…,"payload":`) is written once, when the converter is made
-//! ready; a value is then written straight behind it.
+//! ready; a value is then written straight after it.
 
 use super::ConvertError;
 use crate::connect::{Decimal, Field, Schema, SchemaType, Value, logical};
@@ -36,7 +36,7 @@ impl JsonOptions {
         Ok(out)
     }
 
-    /// What stands behind every value.
+    /// What stands after every value.
     pub(super) const fn closing(self) -> &'static [u8] {
         if self.has_schemas { b"}" } else { b"" }
     }

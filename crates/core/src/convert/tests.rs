@@ -307,11 +307,11 @@ fn a_type_that_a_converter_does_not_take_is_refused_beforehand() {
         (
             "ByteArrayConverter",
             Schema::of(SchemaType::String),
-            "holds string, and ByteArrayConverter takes bytes alone",
+            "it holds string, and ByteArrayConverter takes bytes alone",
         ),
         ("BinaryDataConverter", Schema::of(SchemaType::String), "unless delegate.converter.type names the converter"),
-        ("LongConverter", Schema::of(SchemaType::Int32), "holds int32, which LongConverter does not take"),
-        ("IntegerConverter", date, "holds int32 (org.apache.kafka.connect.data.Date), which"),
+        ("LongConverter", Schema::of(SchemaType::Int32), "it holds int32, which LongConverter does not take"),
+        ("IntegerConverter", date, "it holds int32 (org.apache.kafka.connect.data.Date), which"),
     ];
     for (class, schema, expected) in cases {
         let reason = prepared(class, &[], Some(&Arc::new(schema))).unwrap_err();
@@ -319,7 +319,7 @@ fn a_type_that_a_converter_does_not_take_is_refused_beforehand() {
     }
     for class in ["ByteArrayConverter", "BinaryDataConverter", "LongConverter"] {
         let reason = prepared(class, &[], None).unwrap_err();
-        assert!(reason.starts_with("holds a JSON document, "), "{reason}");
+        assert!(reason.starts_with("it holds a JSON document, "), "{reason}");
     }
 }
 

@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// What stands after a backslash.
     fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), NotJson> {
         let (&letter, rest) = self.rest.split_first().ok_or(NotJson)?;
         self.rest = rest;
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What stands behind `\u`, with the other half of a pair of surrogates.
+    /// What stands after `\u`, with the other half of a pair of surrogates.
     fn unicode(&mut self, out: &mut Vec<u8>) -> Result<(), NotJson> {
         let mut code = self.four_digits()?;
         if let (0xD800..=0xDBFF, Some(rest)) = (code, self.rest.strip_prefix(br"\u")) {

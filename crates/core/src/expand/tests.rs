@@ -18,7 +18,7 @@ fn json(schemas: &str, schema: &Arc<Schema>, value: &Value) -> String {
     String::from_utf8(prepared.convert(value).unwrap().unwrap().to_vec()).unwrap()
 }
 
-/// What is published without schemas: a structure, or `=` for text that stays, or a document behind `!`.
+/// What is published without schemas: a structure, or `=` for text that stays, or a document after `!`.
 fn expanded(text: &str, settings: Settings) -> String {
     match expand(text, "payload", settings) {
         Expanded::Unchanged => "=".to_owned(),

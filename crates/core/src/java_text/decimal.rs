@@ -4,7 +4,7 @@ use num_bigint::Sign;
 
 use crate::connect::Decimal;
 
-/// Appends what `BigDecimal.toString` returns: plain digits while nothing but digits stands behind the point and no more than
+/// Appends what `BigDecimal.toString` returns: plain digits while nothing but digits stands after the point and no more than
 /// six places of zeros lead, scientific elsewhere (`1E-10`, `1.23E+5`).
 pub(crate) fn decimal_text(out: &mut Vec<u8>, decimal: &Decimal) {
     if decimal.unscaled.sign() == Sign::Minus {
@@ -35,7 +35,7 @@ pub(crate) fn plain_text(out: &mut Vec<u8>, decimal: &Decimal) {
     plain(out, &decimal.unscaled.magnitude().to_string(), decimal.scale);
 }
 
-/// Digits of which the last `scale` stand behind the point. (A format pads no further than 65535.)
+/// Digits of which the last `scale` stand after the point. (A format pads no further than 65535.)
 fn plain(out: &mut Vec<u8>, digits: &str, scale: i32) {
     let scale = usize::try_from(scale).unwrap_or(0);
     let zeros = (scale + 1).saturating_sub(digits.len());

@@ -18,7 +18,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Begins behind the tag of a message of this kind.
+    /// Begins after the tag of a message of this kind.
     #[inline]
     pub(super) const fn behind_tag(message: Kind, rest: &'a [u8]) -> Self {
         Self { message, length: rest.len() + 1, rest }
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         self.array(expected).map(i64::from_be_bytes).map(Timestamp::from_postgres_micros)
     }
 
-    /// The bytes behind a 32-bit length.
+    /// The bytes after a 32-bit length.
     #[inline]
     pub(super) fn counted(&mut self, expected: &'static str) -> Result<&'a [u8], ParseError> {
         let offset = self.offset();

@@ -103,7 +103,7 @@ pub enum ParseError {
         expected: &'static str,
     },
     /// A name that the message ends in the middle of: it has no NUL.
-    #[error("the {message} message has no NUL behind the {expected} that begins at byte {offset}")]
+    #[error("the {message} message has no NUL after the {expected} that begins at byte {offset}")]
     Unterminated {
         /// Which message.
         message: Kind,
@@ -161,7 +161,7 @@ pub enum ParseError {
         /// The byte.
         found: u8,
     },
-    /// The message goes on behind its end.
+    /// The message goes on after its end.
     #[error("the {message} message ends at byte {offset}, yet {left} more follow")]
     Trailing {
         /// Which message.

@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_behind_a_known_tag_are_refused_or_kept_whole(
+    fn arbitrary_bytes_after_a_known_tag_are_refused_or_kept_whole(
         tag in prop::sample::select(TAGS.to_vec()),
         rest in vec(prop_oneof![0..4_u8, prop::sample::select(b"NKOtnub".to_vec()), any::<u8>()], 0..60),
     ) {
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_something_behind_it_is_refused(message in messages(), behind in vec(any::<u8>(), 1..5)) {
+    fn a_message_with_something_after_it_is_refused(message in messages(), behind in vec(any::<u8>(), 1..5)) {
         let whole = encoded(&message);
         let parsed = Message::parse(&[whole.as_slice(), behind.as_slice()].concat()).map(|_| ());
         let Err(ParseError::Trailing { offset, left, .. }) = parsed else {

@@ -12,7 +12,6 @@ use super::written::Written;
 use crate::column::{ColumnType, TextForm};
 use crate::convert::Converter;
 use crate::description::Description;
-use crate::event::Event;
 use crate::outbox::TableName;
 use crate::pgoutput::Relation;
 use crate::poison::RowFault;
@@ -62,9 +61,6 @@ pub(super) enum Placed {
     Envelope(Slot<EnvelopeField>),
 }
 
-/// How many characters of an event's id are told.
-const MAX_TOLD_ID: usize = 100;
-
 impl Binding {
     pub(super) fn new(
         options: &Options,
@@ -93,14 +89,6 @@ impl Binding {
             table: Arc::clone(&finder.table),
             placed,
         }
-    }
-
-    /// The text of the column that the header `id` is made of, for telling people which row is meant. Cut where it is long.
-    #[must_use]
-    pub fn event_id(&self, event: &Event<'_>) -> Option<String> {
-        let Some(Placed::Header(_, Ok(id))) = self.placed.first() else { return None };
-        let text = String::from_utf8_lossy(id.column().text(event).ok()??);
-        Some(text.chars().take(MAX_TOLD_ID).collect())
     }
 
     /// What every row of this relation will be at fault for, in the order in which a row is looked at. Empty for a table that

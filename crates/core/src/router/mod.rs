@@ -25,6 +25,8 @@ mod written;
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
+
 pub use self::binding::Binding;
 pub use self::connector::Connector;
 pub use self::options::{
@@ -39,8 +41,9 @@ use crate::connect::Value;
 use crate::description::Description;
 use crate::event::Event;
 use crate::options::OptionFault;
-use crate::pgoutput::Relation;
-use crate::poison::RowFault;
+use crate::outbox::TableName;
+use crate::pgoutput::{Message, Relation};
+use crate::poison::{Letterhead, RowFault};
 use crate::record::{Header, Headers, Record};
 
 /// What a row becomes.
@@ -136,6 +139,22 @@ impl Router {
     #[must_use]
     pub fn bind(&self, relation: &Relation<'_>, description: &Description) -> Binding {
         Binding::new(&self.options, &self.connector, relation, description)
+    }
+
+    /// What the letters of this relation's rows have in common. Its columns are found by their names alone, so that a row which cannot be
+    /// converted has its key too.
+    #[must_use]
+    pub fn letterhead(&self, table: TableName, relation: &Relation<'_>) -> Letterhead {
+        let place_of = |name: &str| relation.columns.iter().position(|column| column.name == name);
+        let mut told = BytesMut::new();
+        Message::Relation(relation.clone()).encode(&mut told);
+        Letterhead {
+            table,
+            relation: told.freeze(),
+            id: place_of(&self.options.table_field_event_id),
+            route: place_of(&self.options.route_by_field),
+            key: place_of(&self.options.table_field_event_key),
+        }
     }
 
     /// Makes the record of a row. `binding` is that of the row's relation, made by this router.

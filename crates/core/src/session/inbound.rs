@@ -1,21 +1,23 @@
 //! The way in: what each message of the stream means to the session.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::{Catalog, Lookup};
 use crate::description::Description;
 use crate::event::Event;
 use crate::frame::{Keepalive, XLogData};
-use crate::ledger::Ledger;
+use crate::ledger::{Item, Ledger, Origin};
 use crate::lsn::Lsn;
 use crate::outbox::{Outboxes, TableName};
 use crate::pgoutput::{Begin, Commit, Insert, Message, ParseError};
-use crate::poison::RowFault;
+use crate::poison::{DeadLetter, LoggedRow, OnBadRow, RowFault};
 use crate::position::{Identity, SettledRows, Timeline};
 use crate::record::Record;
 use crate::router::{InvalidOperation, Routed};
 use crate::time::Timestamp;
+use crate::traffic::Traffic;
 
 use super::Start;
 
@@ -32,7 +34,7 @@ pub enum SessionError {
     /// The order of the messages is not that of the protocol.
     #[error("the server broke the replication protocol: {0}")]
     Protocol(#[from] ProtocolFault),
-    /// A row of an outbox cannot become a record.
+    /// A row of an outbox cannot become a record, and the configuration says to stop in front of it.
     #[error("a row of {table} cannot be published ({id}commit {commit}, insert {place} of its transaction): {fault}",
         id = .event_id.as_ref().map(|id| format!("id {id}, ")).unwrap_or_default(),
         commit = .identity.commit_lsn, place = .identity.ordinal + 1)]
@@ -114,8 +116,20 @@ pub enum Notice {
 pub struct Counters {
     /// Transactions that were received whole.
     pub transactions: u64,
-    /// Rows that became records.
+    /// Rows that were taken in to be published: those that became records, and the bad ones that are set aside instead.
     pub events: u64,
+    /// Of them, rows that cannot become a record.
+    pub bad_rows: u64,
+    /// Letters that were set aside for a reason of their own.
+    pub set_aside: u64,
+    /// Letters that were set aside because another one of their key lies there.
+    pub parked: u64,
+    /// Letters that were sent again.
+    pub replayed: u64,
+    /// Letters that were sent again and failed again.
+    pub returned: u64,
+    /// Letters that an operator gave up.
+    pub given_up: u64,
     /// Rows that the router dropped by rule.
     pub dropped: u64,
     /// Inserts into tables that are no outbox.
@@ -146,6 +160,7 @@ pub(super) struct Inbound {
     catalog: Catalog,
     timeline: Timeline,
     start: Lsn,
+    on_bad_row: OnBadRow,
     /// See [`Start::first_owed`]; forgotten once its transaction is complete.
     first_owed: Option<Identity>,
     /// See [`Start::settled_rows`].
@@ -155,6 +170,7 @@ pub(super) struct Inbound {
     complete: Lsn,
     received: Lsn,
     counters: Counters,
+    traffic: Traffic,
     notices: VecDeque<Notice>,
     has_said_removed: bool,
 }
@@ -172,11 +188,12 @@ struct Transaction {
 }
 
 impl Inbound {
-    pub(super) fn new(outboxes: Outboxes, start: &Start) -> Self {
+    pub(super) fn new(outboxes: Outboxes, on_bad_row: OnBadRow, start: &Start) -> Self {
         Self {
             catalog: Catalog::new(outboxes),
             timeline: start.timeline,
             start: start.position,
+            on_bad_row,
             // On another timeline the same place in the log can hold another transaction.
             first_owed: start.first_owed.filter(|first| first.timeline == start.timeline),
             settled_rows: start.settled_rows,
@@ -184,13 +201,14 @@ impl Inbound {
             complete: start.position,
             received: start.position,
             counters: Counters::default(),
+            traffic: Traffic::default(),
             notices: VecDeque::new(),
             has_said_removed: false,
         }
     }
 
-    /// Takes in one message. A row that is to be published comes back as its record.
-    pub(super) fn apply(&mut self, frame: &XLogData, ledger: &mut Ledger) -> Result<Option<Record>, SessionError> {
+    /// Takes in one message. A row that is to be published comes back, with its record or with what is wrong with it.
+    pub(super) fn apply(&mut self, frame: &XLogData, ledger: &mut Ledger) -> Result<Option<Item>, SessionError> {
         // By reference: a message is several hundred bytes, and moving it costs more than reading it.
         match &Message::parse(&frame.data) {
             Ok(Message::Insert(insert)) => return self.on_insert(insert, frame),
@@ -246,12 +264,26 @@ impl Inbound {
         self.catalog.described(relation, description);
     }
 
+    /// See [`Catalog::route_anew`].
+    pub(super) fn route_anew(&self, letter: &DeadLetter, description: &Description) -> Result<Record, RowFault> {
+        self.catalog.route_anew(letter, description)
+    }
+
     pub(super) fn received(&self) -> Lsn {
         self.received
     }
 
     pub(super) fn counters(&self) -> Counters {
         self.counters
+    }
+
+    pub(super) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// When the open transaction committed, unless it was settled before.
+    pub(super) fn open_commit_time(&self) -> Option<Timestamp> {
+        self.open.as_ref().filter(|open| !open.is_skipped).map(|open| open.commit_time)
     }
 
     pub(super) fn take_notice(&mut self) -> Option<Notice> {
@@ -314,21 +346,21 @@ impl Inbound {
     }
 
     /// A row counts only once it is taken in, so that one that ends the session is the first that the next one owes.
-    fn on_insert(&mut self, insert: &Insert<'_>, frame: &XLogData) -> Result<Option<Record>, SessionError> {
-        let record = self.record_of(insert, frame)?;
+    fn on_insert(&mut self, insert: &Insert<'_>, frame: &XLogData) -> Result<Option<Item>, SessionError> {
+        let item = self.item_of(insert, frame)?;
         if let Some(open) = &mut self.open {
             open.ordinal += 1;
         }
-        Ok(record)
+        Ok(item)
     }
 
-    fn record_of(&mut self, insert: &Insert<'_>, frame: &XLogData) -> Result<Option<Record>, SessionError> {
+    fn item_of(&mut self, insert: &Insert<'_>, frame: &XLogData) -> Result<Option<Item>, SessionError> {
         let Some(open) = &self.open else {
             return Err(ProtocolFault::RowOutside.into());
         };
         let identity = Identity { timeline: self.timeline, commit_lsn: open.commit_lsn, ordinal: open.ordinal };
         let lookup = self.catalog.outbox_of(insert.relation).ok_or(ProtocolFault::UnknownRelation(insert.relation))?;
-        let Lookup::Outbox { outbox, binding } = lookup else {
+        let Lookup::Outbox { outbox, binding, head } = lookup else {
             self.counters.other_inserts += 1;
             return Ok(None);
         };
@@ -341,16 +373,23 @@ impl Inbound {
             return Ok(None);
         }
         let event = Event { identity, commit_time: open.commit_time, cells: &insert.new.cells, frame: &frame.data };
-        match outbox.router.route(binding, &event) {
+        let made = match outbox.router.route(binding, &event) {
             Ok(Routed::Record(record)) => {
-                self.counters.events += 1;
-                Ok(Some(record))
+                self.traffic.count(&outbox.table, &record);
+                Ok(record)
             }
-            Err(fault) => {
-                let event_id = binding.event_id(&event);
-                Err(SessionError::Row { table: outbox.table.clone(), identity, event_id, fault })
+            Err(fault) => Err(fault),
+        };
+        let row = LoggedRow { head: Arc::clone(head), commit_time: open.commit_time, insert: frame.data.clone() };
+        if let Err(fault) = &made {
+            if self.on_bad_row == OnBadRow::Stop {
+                let (table, event_id, fault) = (outbox.table.clone(), row.event_id(), fault.clone());
+                return Err(SessionError::Row { table, identity, event_id, fault });
             }
+            self.counters.bad_rows += 1;
         }
+        self.counters.events += 1;
+        Ok(Some(Item { identity, made, origin: Origin::Log(row) }))
     }
 
     fn on_update(&mut self, relation: u32) -> Result<(), SessionError> {

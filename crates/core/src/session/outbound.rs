@@ -1,27 +1,40 @@
-//! The way out: which record is handed to the sink next, and what a failed delivery does to those behind it.
+//! The way out: which record is handed to the sink next, which row is set aside instead, and what a failed delivery does to
+//! those after it.
 //!
 //! Order comes first. After a failed report nothing is handed over until the sink has given everything back; then what is
 //! not acknowledged goes again in the order of the log, one at a time until past the failure. A row is judged bad only when
 //! it was sent alone, for a failed batch blames innocents.
+//!
+//! Whether a row is set aside is decided in its turn, when it would be handed over, and never taken back: from then on its key is
+//! parked, and so is every row of it that comes after. Where too much lies with the dead letters already, the row is held, and all
+//! that was taken from the log behind it; only letters that go again pass, for they are the way out.
 
 use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
-use crate::ledger::{Ledger, Report};
+use crate::ledger::{Item, Ledger, Origin, Report};
+use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, OnBadRow, OnClosedRoute};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::Identity;
 use crate::record::Record;
 use crate::time::Moment;
 
+use super::letters::{Letters, Order};
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Outbound {
     pub(super) ledger: Ledger,
+    pub(super) letters: Letters,
     flow: Flow,
     backoff: Backoff,
     /// The sink's queue is full; offered again after a report, or at this moment.
     full_until: Option<Moment>,
     /// Why records are held, until one is delivered again.
     trouble: Option<Failure>,
+    /// The row that is to be set aside and may not be.
+    held: Option<Held>,
+    /// The row of the last failure.
+    blamed: Option<Identity>,
     /// A failure that no retry mends.
     verdict: Option<Verdict>,
     /// See [`begin_singly`](Self::begin_singly).
@@ -48,10 +61,35 @@ enum Flow {
     Singly { alone_until: Ticket },
 }
 
+/// A row that is to be set aside while too much lies there already.
+#[derive(Debug)]
+struct Held {
+    ticket: Ticket,
+    trouble: Failure,
+    /// What the sink said of its record, which is offered again at this moment: it may take it by now.
+    judged: Option<(Cause, Moment)>,
+}
+
+/// What becomes of a row whose turn it is.
+enum Fate {
+    Publish,
+    SetAside(Cause),
+    Hold(Failure),
+    /// It was held, and is tried again.
+    Retry,
+}
+
+/// What becomes of a record that failed alone.
+enum Sentence {
+    SetAside(Cause),
+    /// It is a letter, and lies there still.
+    Return(LetterId),
+}
+
 /// A failure that ends the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Verdict {
-    pub(super) ticket: Ticket,
+    pub(super) identity: Option<Identity>,
     pub(super) failure: Failure,
 }
 
@@ -59,13 +97,16 @@ pub(super) struct Verdict {
 const FULL_RETRY: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Outbound {
-    pub(super) fn new(ledger: Ledger, backoff: Backoff) -> Self {
+    pub(super) fn new(ledger: Ledger, letters: Letters, backoff: Backoff) -> Self {
         Self {
             ledger,
+            letters,
             flow: Flow::Flowing,
             backoff,
             full_until: None,
             trouble: None,
+            held: None,
+            blamed: None,
             verdict: None,
             singly_until: None,
             stale_reports: 0,
@@ -78,22 +119,50 @@ impl Outbound {
         self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
     }
 
-    /// The next record to hand over, if one may go now.
+    /// The next record to hand over, if one may go now. Rows before it that are to be set aside are put there.
     pub(super) fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
         self.pass(now);
         if self.verdict.is_some() || self.full_until.is_some() {
             return None;
         }
-        match self.flow {
-            Flow::Flowing => self.ledger.publish_next(),
-            Flow::Singly { .. } if self.ledger.out() == 0 => self.ledger.publish_next(),
-            Flow::Singly { .. }
-            | Flow::Draining { .. }
-            | Flow::Resetting { .. }
-            | Flow::Shut { .. }
-            | Flow::Collecting { .. }
-            | Flow::Waiting { .. } => None,
+        while self.may_publish() {
+            let ticket = self.ledger.next_waiting()?;
+            match self.fate(ticket, now) {
+                Fate::Publish => return Some(self.hand_over(ticket)),
+                Fate::SetAside(cause) => self.set_aside(ticket, cause),
+                Fate::Hold(trouble) => {
+                    self.hold(ticket, trouble);
+                    return self.ledger.next_letter().map(|letter| self.hand_over(letter));
+                }
+                Fate::Retry if matches!(self.flow, Flow::Singly { .. }) => return Some(self.hand_over(ticket)),
+                Fate::Retry => {
+                    self.flow = Flow::Draining { alone_until: ticket };
+                    self.turn(now);
+                }
+            }
         }
+        None
+    }
+
+    /// What to ask of the store of the letters now.
+    pub(super) fn next_order(&mut self, now: Moment) -> Option<Order> {
+        self.letters.next_order(&self.ledger, now)
+    }
+
+    /// The letter of a row that was put aside.
+    pub(super) fn letter(&self, ticket: Ticket, cause: Cause) -> Option<DeadLetter> {
+        let Item { identity, made, origin: Origin::Log(row) } = self.ledger.item(ticket)? else { return None };
+        Some(row.letter(*identity, cause, made.as_ref().ok().cloned()))
+    }
+
+    /// A row that was put aside is durable: it is settled.
+    pub(super) fn row_set_aside(&mut self, ticket: Ticket, is_new: bool) {
+        if !self.letters.set_aside(ticket, is_new) {
+            self.stale_reports += 1;
+            return;
+        }
+        let report = self.ledger.set_aside(ticket);
+        debug_assert_eq!(report, Report::Answered, "a dead letter is durable before its ticket settles");
     }
 
     /// Moves on with the time where nothing may be handed over.
@@ -137,6 +206,7 @@ impl Outbound {
         let Delivery { ticket, outcome } = delivery;
         self.end_singly_behind(ticket);
         let was_alone = self.is_alone(ticket);
+        let letter = self.letter_of(ticket);
         let report = match &outcome {
             Ok(()) => self.ledger.settle(ticket),
             Err(_) => self.ledger.take_back(ticket),
@@ -147,7 +217,12 @@ impl Outbound {
         }
         self.full_until = None;
         match outcome {
-            Ok(()) => self.delivered(ticket),
+            Ok(()) => {
+                if let Some(letter) = letter {
+                    self.letters.end(letter, Conclusion::Sent);
+                }
+                self.passed(ticket);
+            }
             Err(failure) => self.judge(ticket, failure, was_alone, false, now),
         }
     }
@@ -159,7 +234,8 @@ impl Outbound {
         self.flow = match outcome {
             Ok(()) => Flow::Collecting { alone_until, resume_at: now.after(wait) },
             Err(failure) if failure.class == Class::Configuration => {
-                self.verdict = Some(Verdict { ticket: alone_until, failure });
+                let identity = self.ledger.item(alone_until).map(|item| item.identity).or(self.blamed);
+                self.verdict = Some(Verdict { identity, failure });
                 Flow::Collecting { alone_until, resume_at: now }
             }
             Err(failure) => {
@@ -170,7 +246,7 @@ impl Outbound {
     }
 
     /// When something may go that may not go now.
-    pub(super) fn deadline(&self) -> Option<Moment> {
+    pub(super) fn deadline(&self, now: Moment) -> Option<Moment> {
         let resume_at = match self.flow {
             Flow::Shut { resume_at, .. } | Flow::Waiting { resume_at, .. } => Some(resume_at),
             Flow::Flowing
@@ -180,12 +256,15 @@ impl Outbound {
             | Flow::Singly { .. } => None,
         };
         let full_until = self.full_until.filter(|_| self.ledger.has_waiting());
-        resume_at.into_iter().chain(full_until).min()
+        let judged = self.held.as_ref().and_then(|held| held.judged.as_ref());
+        let retry_at = judged.map(|(_, retry_at)| *retry_at).filter(|retry_at| *retry_at > now);
+        resume_at.into_iter().chain(full_until).chain(retry_at).chain(self.letters.deadline()).min()
     }
 
     /// Why records are held, if they are.
     pub(super) fn trouble(&self) -> Option<&Failure> {
-        self.trouble.as_ref()
+        let held = self.held.as_ref().map(|held| &held.trouble);
+        self.trouble.as_ref().or(held).or(self.letters.trouble())
     }
 
     /// The failure that ends the session, if there is one.
@@ -209,7 +288,68 @@ impl Outbound {
         }
     }
 
-    fn delivered(&mut self, ticket: Ticket) {
+    /// Whether a record may be handed over now.
+    fn may_publish(&self) -> bool {
+        match self.flow {
+            Flow::Flowing => true,
+            Flow::Singly { .. } => self.ledger.out() == 0,
+            Flow::Draining { .. }
+            | Flow::Resetting { .. }
+            | Flow::Shut { .. }
+            | Flow::Collecting { .. }
+            | Flow::Waiting { .. } => false,
+        }
+    }
+
+    /// What becomes of an item whose turn it is.
+    fn fate(&self, ticket: Ticket, now: Moment) -> Fate {
+        let Some(Item { made, origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return Fate::Publish };
+        let held = self.held.as_ref().filter(|held| held.ticket == ticket);
+        let judged = held.and_then(|held| held.judged.as_ref());
+        let cause = match (made, judged) {
+            _ if self.letters.is_parked(ticket, row) => Cause::Parked,
+            (Err(fault), _) => Cause::Row(fault.reason.clone()),
+            (Ok(_), Some((cause, _))) => cause.clone(),
+            (Ok(_), None) => return Fate::Publish,
+        };
+        match self.letters.limit(&cause, row) {
+            None => Fate::SetAside(cause),
+            Some(_) if cause.is_root() && judged.is_some_and(|(_, retry_at)| now >= *retry_at) => Fate::Retry,
+            Some(trouble) => Fate::Hold(trouble),
+        }
+    }
+
+    fn hand_over(&mut self, ticket: Ticket) -> Ticket {
+        if let Some(held) = self.held.take_if(|held| held.ticket == ticket) {
+            self.trouble = Some(held.trouble);
+        }
+        self.ledger.hand_over(ticket);
+        ticket
+    }
+
+    fn hold(&mut self, ticket: Ticket, trouble: Failure) {
+        let judged = self.held.take_if(|held| held.ticket == ticket).and_then(|held| held.judged);
+        self.held = Some(Held { ticket, trouble, judged });
+    }
+
+    fn set_aside(&mut self, ticket: Ticket, cause: Cause) {
+        let Some(Item { origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
+        self.letters.put_aside(ticket, cause, row);
+        self.ledger.put_aside(ticket);
+        self.held.take_if(|held| held.ticket == ticket);
+        self.passed(ticket);
+    }
+
+    /// The letter that a ticket is of, if it is of one.
+    fn letter_of(&self, ticket: Ticket) -> Option<LetterId> {
+        match self.ledger.item(ticket)?.origin {
+            Origin::Letter(letter) => Some(letter),
+            Origin::Log(_) => None,
+        }
+    }
+
+    /// A record is delivered, or a row is set aside, and what comes behind it may go.
+    fn passed(&mut self, ticket: Ticket) {
         match self.flow {
             Flow::Flowing => {}
             Flow::Singly { alone_until } if ticket >= alone_until => self.flow = Flow::Flowing,
@@ -225,12 +365,20 @@ impl Outbound {
         self.backoff.reset();
     }
 
-    /// Decides what a failure means for the records behind it.
+    /// Decides what a failure means for the records after it.
     fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
         let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
+        self.blamed = self.ledger.item(ticket).map(|item| item.identity);
+        if was_alone && let Some(sentence) = self.sentence(ticket, &failure) {
+            self.execute(ticket, sentence, &failure, now);
+            if !was_refused {
+                self.flow = Flow::Resetting { alone_until, is_asked: false };
+            }
+            return;
+        }
         match (failure.class, was_alone) {
             (Class::Configuration, _) | (Class::Row, true) => {
-                self.verdict = Some(Verdict { ticket, failure });
+                self.verdict = Some(Verdict { identity: self.blamed, failure });
             }
             // Taken back because another failed, which is reported too, or is to blame for it.
             (Class::Withdrawn, _) if self.is_giving_back() => {}
@@ -252,6 +400,46 @@ impl Outbound {
                         Flow::Resetting { alone_until, is_asked: false }
                     }
                 };
+            }
+        }
+    }
+
+    /// What becomes of a record that failed alone, where waiting for it is not all that can be done.
+    ///
+    /// A letter goes again because an operator said so, and holds nobody up: where its route is still closed it lies there still.
+    fn sentence(&self, ticket: Ticket, failure: &Failure) -> Option<Sentence> {
+        let policy = &self.letters.policy;
+        match (failure.class, &self.ledger.item(ticket)?.origin) {
+            (Class::Row | Class::Route, Origin::Letter(letter)) => Some(Sentence::Return(*letter)),
+            (Class::Row, Origin::Log(_)) => {
+                let is_stop = policy.on_bad_row == OnBadRow::Stop;
+                (!is_stop).then(|| Sentence::SetAside(Cause::Row(failure.reason.clone())))
+            }
+            (Class::Route, Origin::Log(_)) => {
+                let is_hold = policy.on_closed_route == OnClosedRoute::Hold;
+                (!is_hold).then(|| Sentence::SetAside(Cause::Route(failure.reason.clone())))
+            }
+            (Class::Sink | Class::Withdrawn | Class::Configuration, _) => None,
+        }
+    }
+
+    fn execute(&mut self, ticket: Ticket, sentence: Sentence, failure: &Failure, now: Moment) {
+        match sentence {
+            Sentence::Return(letter) => {
+                self.ledger.give_up_letter(ticket);
+                self.letters.end(letter, Conclusion::Returned(failure.reason.clone()));
+                self.passed(ticket);
+            }
+            Sentence::SetAside(cause) => {
+                let Some(Item { origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
+                match self.letters.limit(&cause, row) {
+                    None => self.set_aside(ticket, cause),
+                    Some(trouble) => {
+                        let retry_at = now.after(self.backoff.next_wait());
+                        self.trouble = None;
+                        self.held = Some(Held { ticket, trouble, judged: Some((cause, retry_at)) });
+                    }
+                }
             }
         }
     }
@@ -302,6 +490,7 @@ mod tests {
 
     use super::*;
     use crate::lsn::Lsn;
+    use crate::poison::{Inventory, LoggedRow, Policy};
     use crate::position::Timeline;
     use crate::record::Headers;
 
@@ -309,14 +498,21 @@ mod tests {
 
     /// So many records, the first of them with the sink.
     fn outbound(count: u64) -> Outbound {
+        outbound_with(count, Policy { on_bad_row: OnBadRow::Stop, ..Policy::default() })
+    }
+
+    fn outbound_with(count: u64, policy: Policy) -> Outbound {
         let mut ledger = Ledger::new(Ticket(0), Lsn::new(1), None);
         for ordinal in 0..count {
             let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal };
             let (topic, headers) = (Arc::from("topic"), Headers::new());
             let (key, value, timestamp_ms, partition) = (None, None, 0, None);
-            ledger.issue(Record { identity, topic, key, value, headers, timestamp_ms, partition });
+            let made = Ok(Record { identity, topic, key, value, headers, timestamp_ms, partition });
+            ledger.issue(Item { identity, made, origin: Origin::Log(LoggedRow::default()) });
         }
-        let mut outbound = Outbound::new(ledger, Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0));
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0);
+        let letters = Letters::new(policy, Inventory::default(), backoff.clone());
+        let mut outbound = Outbound::new(ledger, letters, backoff);
         assert_eq!(outbound.next_publication(NOW), Some(Ticket(0)));
         outbound
     }

@@ -9,6 +9,7 @@
 mod broker;
 mod facts;
 mod groups;
+mod letters;
 mod random;
 pub(super) mod server;
 mod watch;
@@ -19,8 +20,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::lsn::Lsn;
+use crate::poison::OnBadRow;
 
 use broker::{Faults, LANES};
+use server::Bad;
 use weather::{Tally, Weather};
 use world::{World, note};
 
@@ -40,6 +43,7 @@ impl World {
             let end = world.server.log.last().map_or(0, |transaction| transaction.commit_end);
             world.session.received() >= Lsn::new(end)
                 && world.session.owed().records == 0
+                && world.letters.is_empty()
                 && world.server.confirmed >= end
         });
         self.facts.check_nothing_is_missing();
@@ -75,6 +79,7 @@ impl World {
             18 => self.finish_reset(),
             _ => self.pass_time(),
         }
+        self.look_after_letters();
         if self.random.one_in(self.weather.describe) {
             self.finish_describing();
         }
@@ -87,12 +92,33 @@ impl World {
         }
     }
 
+    fn look_after_letters(&mut self) {
+        if self.random.one_in(4) {
+            self.finish_letters();
+        }
+        if self.random.one_in(4) {
+            self.look_for_marked();
+        }
+        if self.random.one_in(self.weather.operator)
+            && let Some(what) = self.letters.look_after(&mut self.facts, &mut self.random)
+        {
+            note!(self, "{what}");
+        }
+        if self.random.one_in(400) {
+            self.is_mended = true;
+            note!(self, "the configuration is mended");
+        }
+    }
+
     fn write(&mut self) {
         if self.random.one_in(4) {
             let bytes = self.random.pick(&[8, 8192, 2 << 20]);
             self.server.write_others(bytes);
         } else {
-            self.server.commit(&mut self.random, &mut self.facts, self.weather.bad_row);
+            let Weather { bad_record: record_in, bad_row: row_in, .. } = self.weather;
+            let is_hopeless_too = self.settings.poison.on_bad_row != OnBadRow::Stop;
+            let bad = Bad { record_in, row_in, is_hopeless_too };
+            self.server.commit(&mut self.random, &mut self.facts, bad);
         }
     }
 
@@ -173,13 +199,17 @@ impl World {
             self.store.is_away = !self.store.is_away;
             note!(self, "the store is away: {}", self.store.is_away);
         }
+        if self.random.one_in(if self.letters.is_away { 15 } else { self.weather.letters_away }) {
+            self.letters.is_away = !self.letters.is_away;
+            note!(self, "the letters are away: {}", self.letters.is_away);
+        }
         if self.random.one_in(if self.catalogue.is_away { 15 } else { catalogue_away }) {
             self.catalogue.is_away = !self.catalogue.is_away;
             note!(self, "the catalogue is away: {}", self.catalogue.is_away);
         }
     }
 
-    /// From here on nothing goes wrong any more. Rows that are bad stay bad.
+    /// From here on nothing goes wrong any more. Where rows are set aside, what is bad is mended as far as it can be.
     fn clear_up(&mut self) {
         note!(self, "the weather clears");
         self.weather = Weather { chatty: 4, describe: 1, ..Weather::default() };
@@ -189,6 +219,12 @@ impl World {
         self.broker.closed = Default::default();
         self.store.is_away = false;
         self.catalogue.is_away = false;
+        self.letters.is_away = false;
+        if self.settings.poison.on_bad_row != OnBadRow::Stop {
+            self.facts.events.iter_mut().for_each(|event| event.is_bad = false);
+            self.is_mended = true;
+            self.lose_source();
+        }
     }
 
     /// Lets the world go on until the condition holds.
@@ -202,6 +238,9 @@ impl World {
             self.finish_saving();
             self.finish_reset();
             self.finish_describing();
+            self.finish_letters();
+            self.letters.clear_up(&mut self.facts);
+            self.look_for_marked();
             self.perform();
             if condition(self) {
                 return;

@@ -11,10 +11,12 @@ use bytes::Bytes;
 use crate::failure::{Class, Failure};
 use crate::frame::Keepalive;
 use crate::pgoutput::{Begin, Commit, Insert, Message};
+use crate::poison::OnBadRow;
 
 use super::simulation::server::{TABLES, description, foreign_row, frame, relation, row};
 use super::simulation::world::outboxes;
 use super::*;
+use crate::poison;
 
 const OUTBOX: usize = 0;
 const FOREIGN: usize = 2;
@@ -31,6 +33,9 @@ struct Desk {
 enum Asked {
     Publish(u64),
     Describe(u32),
+    SetAside(u64, poison::Cause),
+    Conclude(i64, Conclusion),
+    TakeInventory,
     Reset,
     Checkpoint(u64),
     Commit(u64),
@@ -43,7 +48,7 @@ enum Asked {
 
 impl Desk {
     fn new() -> Self {
-        Self::with(Settings::default())
+        Self::with(Settings { poison: stopping(), ..Settings::default() })
     }
 
     fn with(settings: Settings) -> Self {
@@ -53,9 +58,10 @@ impl Desk {
     /// The relations are told and described already, and so is the first status update told.
     fn at(start: Start, settings: Settings) -> Self {
         let now = Moment::since_origin(Duration::from_secs(100));
+        let checkpointed = start.checkpointed.get();
         let mut desk = Self { session: Session::new(settings, outboxes(), start, now), now };
         desk.tell_shape(0).receive(&relation(FOREIGN, 0));
-        assert!(desk.asked().contains(&Asked::Confirm(start.checkpointed.get())));
+        assert!(desk.asked().contains(&Asked::Confirm(checkpointed)));
         desk
     }
 
@@ -69,6 +75,7 @@ impl Desk {
             first_owed: end.first_owed,
             settled_rows: None,
             alone_until: None,
+            inventory: Inventory::default(),
             first_ticket: end.next_ticket,
             seed: 2,
         };
@@ -146,6 +153,9 @@ impl Desk {
                 assert_eq!((relation, table), (TABLES[OUTBOX].0, &outboxes()[OUTBOX].table));
                 Asked::Describe(relation)
             }
+            Action::SetAside(ticket, letter) => Asked::SetAside(ticket.0, letter.cause),
+            Action::Conclude(letter, conclusion) => Asked::Conclude(letter.0, conclusion),
+            Action::TakeInventory => Asked::TakeInventory,
             Action::ResetSink => Asked::Reset,
             Action::Checkpoint(progress) => Asked::Checkpoint(progress.position.get()),
             Action::Commit(progress) => Asked::Commit(progress.position.get()),
@@ -227,6 +237,11 @@ impl Desk {
     }
 }
 
+/// Nothing is set aside.
+fn stopping() -> Policy {
+    Policy { on_bad_row: OnBadRow::Stop, ..Policy::default() }
+}
+
 fn start() -> Start {
     Start {
         position: Lsn::new(START),
@@ -236,6 +251,7 @@ fn start() -> Start {
         first_owed: None,
         settled_rows: None,
         alone_until: None,
+        inventory: Inventory::default(),
         first_ticket: Ticket(0),
         seed: 1,
     }

@@ -4,7 +4,7 @@
 //! least four digits, a fraction of at most six, the offset from UTC for the type with time zone (hours, and minutes
 //! and seconds where they are not zero; east is positive), and ` BC` last. There is no year 0, so 1 BC is the year 0 of
 //! the calendar. `timestamp.c` (`EncodeSpecialTimestamp`) writes the two infinities as words. PostgreSQL's years end at
-//! 294276, a few decades behind the last microsecond since 1970 that 64 bits can count: what lies between is out of
+//! 294276, a few decades after the last microsecond since 1970 that 64 bits can count: what lies between is out of
 //! range here.
 
 use super::ValueError;

@@ -3,20 +3,18 @@
 //! The session has a statement timeout, commits synchronously whatever the role's default is, and is opened again by the
 //! next call when it was lost or did not answer. Every write is one statement whose WHERE holds the rules, so two writers cannot interleave.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, IsNull, PgLsn, ToSql, Type, accepts, to_sql_checked};
+use tokio_postgres::types::{FromSql, PgLsn, ToSql};
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Checkpoints;
 use walpost_core::position::{Checkpoint, Epoch, SettledRows, SystemIdentifier, Timeline};
-use walpost_core::time::Timestamp;
 
 use super::Error;
 use crate::connection::ConnectionSettings;
 use crate::error::{Error as SqlError, Phase};
+use crate::server_time::ServerTime;
 use crate::sql::Session;
 
 // By way of JSON, a table that an earlier walpost made can be read, which lacks the columns of settled rows: `walpost init` reads it
@@ -48,7 +46,7 @@ macro_rules! upsert {
     };
 }
 
-// Not behind what a predecessor wrote between our reading and our claim: the slot may be confirmed that far.
+// Not before what a predecessor wrote between our reading and our claim: the slot may be confirmed that far.
 const CLAIM: &str = upsert!(
     "CASE WHEN stored.system_identifier = excluded.system_identifier AND stored.slot = excluded.slot \
      THEN greatest(stored.position, excluded.position) ELSE excluded.position END"
@@ -270,29 +268,6 @@ impl Written {
             &self.settled_through,
         ]
     }
-}
-
-/// A `timestamptz` with all its microseconds: on the wire it is what [`Timestamp`] is.
-#[derive(Debug, Clone, Copy)]
-struct ServerTime(Timestamp);
-
-impl ToSql for ServerTime {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        out.put_i64(self.0.postgres_micros());
-        Ok(IsNull::No)
-    }
-
-    accepts!(TIMESTAMPTZ);
-    to_sql_checked!();
-}
-
-impl<'a> FromSql<'a> for ServerTime {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
-        let micros = i64::from_be_bytes(raw.try_into()?);
-        Ok(Self(Timestamp::from_postgres_micros(micros)))
-    }
-
-    accepts!(TIMESTAMPTZ);
 }
 
 fn field<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, Error> {

@@ -1,4 +1,4 @@
-//! Reads a `postgres://` URL, with libpq's variables and defaults behind it.
+//! Reads a `postgres://` URL, with libpq's variables and defaults for what it leaves out.
 //!
 //! Written by hand because a list of hosts, and a socket folder as a host, are no URL to the `url` crate.
 

@@ -28,7 +28,7 @@ fn missing(inspected: &InspectedTable) -> Finding {
     let hint = inspected
         .nearest
         .as_ref()
-        .map(|name| format!("if {name} was meant, correct outbox.table; "))
+        .map(|name| format!("did you mean {name}? Then correct outbox.table; otherwise, "))
         .unwrap_or_default();
     let remedy = format!("{hint}to create the reference table, run: walpost init --with-outbox");
     Finding::error(subject_of(table), "the table does not exist", remedy)
@@ -56,13 +56,20 @@ fn columns(subject: &OutboxSubject, table: &Table, found: &mut Vec<Finding>) {
         match column {
             None => {
                 let known = table.columns.iter().map(|column| column.name.as_str());
-                let hint = nearest(wanted, known)
-                    .map(|name| format!("if \"{name}\" was meant, correct the router's option; "))
-                    .unwrap_or_default();
+                let remedy = match nearest(wanted, known) {
+                    Some(name) => format!(
+                        "did you mean \"{name}\"? Then name that one in the router's option; otherwise add the column \"{wanted}\" to {}",
+                        subject.table
+                    ),
+                    None => format!(
+                        "add the column \"{wanted}\" to {}, or name another one in the router's option",
+                        subject.table
+                    ),
+                };
                 found.push(Finding::error(
                     subject_of(&subject.table),
                     format!("it has no column \"{wanted}\", which the router needs"),
-                    format!("{hint}otherwise add the column"),
+                    remedy,
                 ));
             }
             Some(column) if column.is_generated => found.push(Finding::error(

@@ -10,6 +10,7 @@ use crate::inspect::Publication;
 
 const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
 const SETTLED_ROWS: &str = include_str!("../../../../migrations/0003_settled_rows.sql");
+const DEAD_LETTER_TABLE: &str = include_str!("../../../../migrations/0004_dead_letter.sql");
 const OUTBOX_TABLE: &str = include_str!("../../../../migrations/0002_outbox.sql");
 /// The name that the reference table has in its migration.
 const OUTBOX_NAME: &str = "\"public\".\"outbox\"";
@@ -21,6 +22,7 @@ pub fn plan(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpo
     outboxes(settings, facts, &mut plan);
     publications(settings, facts, &mut plan);
     checkpoint_table(settings, facts, &mut plan);
+    dead_letter_table(settings, facts, &mut plan);
     slot(settings, facts, checkpoint, &mut plan);
     privileges(settings, facts, &mut plan);
     plan
@@ -30,7 +32,7 @@ impl Plan {
     /// Whether everything is there already.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.obstacles.is_empty()
+        self.steps.is_empty() && self.obstacles.is_empty() && self.lacks.is_empty()
     }
 
     fn schema(&mut self, sql: String, reason: impl Into<String>) {
@@ -74,7 +76,7 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
         match facts.publications.iter().find(|publication| publication.name == *name) {
             // Its log could not be read: a slot decodes with the catalogue as it was, without the publication.
             None if facts.slot.is_some() => plan.obstacles.push(format!(
-                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log behind a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or let its reader drain it, drop it (SELECT pg_drop_replication_slot('{slot}')), and run walpost init again",
+                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log of a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or let its reader drain it, drop it (SELECT pg_drop_replication_slot('{slot}')), and run walpost init again",
                 slot = settings.slot
             )),
             None => create_publication(name, tables, plan),
@@ -180,6 +182,12 @@ fn checkpoint_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     }
 }
 
+fn dead_letter_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
+    if settings.with_dead_letter_table && !facts.has_dead_letter_table {
+        plan.schema(DEAD_LETTER_TABLE.to_owned(), "where the relay sets aside the rows that cannot be delivered");
+    }
+}
+
 fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>, plan: &mut Plan) {
     let name = &settings.slot;
     match &facts.slot {
@@ -215,23 +223,23 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
     }
 }
 
-/// What the role lacks for the plan, said before the server refuses half of it. Who has the rights can run the SQL as it is shown.
+/// What the role lacks for the plan, said before the server refuses half of it.
 fn privileges(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     let Facts { role, .. } = facts;
     let (name, quoted) = (&role.name, quote_identifier(&role.name));
     let creates = |step: &Step| step.kind == StepKind::Schema && !step.sql.starts_with("ALTER");
     if !role.may_create && plan.steps.iter().any(creates) {
-        plan.obstacles.push(format!(
-            "the role \"{name}\" may not create in this database; run GRANT CREATE ON DATABASE … TO {quoted}, or let a role that may run the SQL above"
+        plan.lacks.push(format!(
+            "the role \"{name}\" may not create in this database; run GRANT CREATE ON DATABASE … TO {quoted}, or let a role that may create run walpost init, or the SQL that walpost init --dry-run prints"
         ));
     }
     for table in unpublished(settings, facts).filter(|table| is_foreign(facts, table)) {
-        plan.obstacles.push(format!(
-            "the role \"{name}\" does not own {table} and cannot publish it; let its owner run walpost init, or the SQL above"
+        plan.lacks.push(format!(
+            "the role \"{name}\" does not own {table} and cannot publish it; let its owner run walpost init, or the SQL that walpost init --dry-run prints"
         ));
     }
     if !role.may_replicate && plan.steps.iter().any(|step| step.kind == StepKind::Slot) {
-        plan.obstacles.push(format!("the role \"{name}\" may not replicate; run ALTER ROLE {quoted} REPLICATION"));
+        plan.lacks.push(format!("the role \"{name}\" may not replicate; run ALTER ROLE {quoted} REPLICATION"));
     }
 }
 

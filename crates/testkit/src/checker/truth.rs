@@ -125,6 +125,27 @@ impl Truth {
     }
 }
 
+/// Hands over what a query finds, row by row and in its order, however much that is. Its columns are those of [`Truth::read`].
+///
+/// # Errors
+///
+/// [`ReadError::Postgres`], as there.
+pub fn for_each_row(url: &str, query: &str, mut take: impl FnMut(&Expected)) -> Result<(), ReadError> {
+    block_on(async {
+        let client = connect(url).await?;
+        client.batch_execute(&format!("BEGIN; DECLARE rows NO SCROLL CURSOR FOR {query}")).await?;
+        loop {
+            let rows = client.query("FETCH 5000 FROM rows", &[]).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in &rows {
+                take(&expected(row)?);
+            }
+        }
+    })
+}
+
 fn expected(row: &Row) -> Result<Expected, tokio_postgres::Error> {
     let id: String = row.try_get("id")?;
     let mut headers = vec![("id".to_owned(), Some(id.clone().into_bytes()))];

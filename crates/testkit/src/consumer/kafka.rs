@@ -85,6 +85,18 @@ impl Consumer {
         &self.records
     }
 
+    /// Reads what comes within a moment, and hands it over with all that was read before; for readers that cannot hold everything.
+    pub fn take(&mut self) -> Vec<Received> {
+        const MOST: usize = 1_000;
+        self.step();
+        while self.records.len() < MOST
+            && let Some(Ok(message)) = self.client.poll(Duration::ZERO)
+        {
+            self.records.push(received(&message));
+        }
+        std::mem::take(&mut self.records)
+    }
+
     /// Reads until the condition holds for all that was read so far.
     ///
     /// # Errors

@@ -32,7 +32,9 @@ pub(super) async fn run(client: TcpStream, mut rules: watch::Receiver<Rules>, sh
     match first.behaviour {
         Behaviour::Refuse => reset(&client),
         Behaviour::HalfOpen => swallow(client, rules, first.cuts).await,
-        Behaviour::Pass | Behaviour::Stall | Behaviour::Slow { .. } => carry(client, rules, first, &shared).await,
+        Behaviour::Pass | Behaviour::Stall | Behaviour::Mute | Behaviour::Slow { .. } => {
+            carry(client, rules, first, &shared).await;
+        }
     }
     shared.open.fetch_sub(1, Ordering::Relaxed);
 }
@@ -48,8 +50,10 @@ async fn carry(mut client: TcpStream, rules: watch::Receiver<Rules>, first: Rule
         let out = pump(&mut from_client, &mut to_server, Direction::ToServer, rules.clone(), shared);
         let back = pump(&mut from_server, &mut to_client, Direction::ToClient, rules.clone(), shared);
         tokio::select! {
-            over = both(out, back) => over,
+            // What was held back is not to slip through when a cut and its end are ordered in one breath.
+            biased;
             over = ordered(rules.clone(), first.cuts) => over,
+            over = both(out, back) => over,
         }
     };
     match over {
@@ -116,15 +120,17 @@ async fn pump(
     let mut buffer = vec![0; BUFFER];
     loop {
         let behaviour = rules.borrow_and_update().behaviour;
+        let is_held =
+            behaviour == Behaviour::Stall || (behaviour == Behaviour::Mute && direction == Direction::ToClient);
         let share = match behaviour {
-            Behaviour::Stall => {
+            _ if is_held => {
                 if rules.changed().await.is_err() {
                     return Over::Closed;
                 }
                 continue;
             }
             Behaviour::Slow { bytes_per_second } => (bytes_per_second / SHARES).max(1) as usize,
-            Behaviour::Pass | Behaviour::Refuse | Behaviour::HalfOpen => BUFFER,
+            _ => BUFFER,
         };
         let wanted = share.min(BUFFER);
         let read = tokio::select! {

@@ -75,6 +75,20 @@ fn a_stalled_connection_stays_open_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_a_muted_server_says_is_lost_with_the_connection() {
+    let (proxy, mut client, mut server) = connected();
+    proxy.mute();
+    client.write_all(b"a").unwrap();
+    assert_eq!(read(&server, 1), b"a");
+    server.write_all(b"b").unwrap();
+    assert!(is_silent(&client));
+    proxy.cut(Cut::Reset);
+    proxy.pass();
+    assert!(is_reset(&client) && is_reset(&server));
+    assert_eq!(proxy.bytes(Direction::ToClient), 0);
+}
+
+#[test]
 fn a_cut_connection_is_over_for_both_and_the_next_one_passes() {
     type Sees = fn(&TcpStream) -> bool;
     for (cut, sees) in [(Cut::Reset, is_reset as Sees), (Cut::Close, is_closed)] {

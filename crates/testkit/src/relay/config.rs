@@ -19,12 +19,14 @@ struct Outbox {
 }
 
 impl Config {
-    /// One that reads the database behind `url` by this slot, from the publication of the same name.
+    /// One that reads the database behind `url` by this slot, from the publication of the same name. Over HTTP it answers at a port that the system
+    /// chooses, for the relays of many tests run beside each other.
     #[must_use]
     pub fn new(url: &str, slot: &str) -> Self {
         let source = |config: Self, key, value| config.set("source", key, &toml_string(value));
         let config = source(Self::default(), "url", url);
-        source(source(config, "slot", slot), "publication", slot)
+        let config = source(source(config, "slot", slot), "publication", slot);
+        config.set("http", "listen", &toml_string("127.0.0.1:0"))
     }
 
     /// Adds an outbox table, written as in SQL, with options of its router.
@@ -127,6 +129,8 @@ mod tests {
             .connect(&[("value.converter", "JsonConverter")])
             .kafka("127.0.0.1:9092");
         let expected = r#""name" = "orders"
+[http]
+"listen" = "127.0.0.1:0"
 [sink]
 "type" = "kafka"
 [sink.kafka]

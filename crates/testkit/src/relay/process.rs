@@ -1,6 +1,7 @@
 //! A process of the relay.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Error;
+use super::http::{Answer, ask};
 use super::lines::{Awaited, Lines};
 use crate::consumer::{self, Received, parse_line};
 use crate::servers::{Identity, Scratch, Signal, wait_until};
@@ -167,6 +169,26 @@ impl Relay {
     /// Takes no more of its standard output, so that it has to wait when the pipe is full; or takes it again.
     pub fn stall_output(&self, is_stalled: bool) {
         self.output.stall(is_stalled);
+    }
+
+    /// Where it answers over HTTP.
+    ///
+    /// # Errors
+    ///
+    /// As [`Relay::wait_for_log`]; it answers nowhere, or has not said where.
+    pub fn http_address(&self, limit: Duration) -> Result<SocketAddr, Error> {
+        let line = self.wait_for_log("serving /metrics", limit)?;
+        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        address.ok_or_else(|| Error::io("find the relay's address in its log")(std::io::ErrorKind::InvalidData.into()))
+    }
+
+    /// Asks it over HTTP.
+    ///
+    /// # Errors
+    ///
+    /// As there, or it does not answer in time.
+    pub fn get(&self, path: &str, limit: Duration) -> Result<Answer, Error> {
+        ask(self.http_address(limit)?, "GET", path).map_err(Error::io("ask the relay over HTTP"))
     }
 
     fn awaited(&self, awaited: Awaited, waiting_for: &str, limit: Duration) -> Result<String, Error> {

@@ -19,8 +19,12 @@ use super::{Error, Result};
 pub enum Need {
     /// Compiling walpost with its Kafka sink: a C and C++ compiler, make, and OpenSSL's headers.
     Build,
+    /// Compiling OpenSSL from its source: its configuration is a Perl program.
+    Vendored,
     /// A PostgreSQL server and its client.
     Postgres,
+    /// PostgreSQL in other versions than the system's; see [`postgres_of`](super::postgres_of).
+    PostgresVersions,
     /// A Kafka broker.
     Kafka,
     /// Debezium's PostgreSQL connector in Kafka Connect.
@@ -88,11 +92,14 @@ pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// The folder of PostgreSQL's programs: what `WALPOST_POSTGRES_BIN` names, else the newest of Debian's, else where
+/// The variable that names the folder of PostgreSQL's programs.
+pub const PROGRAMS_VARIABLE: &str = "WALPOST_POSTGRES_BIN";
+
+/// The folder of PostgreSQL's programs: what [`PROGRAMS_VARIABLE`] names, else the newest of Debian's, else where
 /// `pg_config` says.
 pub(super) fn postgres_programs() -> Option<PathBuf> {
     let has_server = |folder: &PathBuf| folder.join("postgres").is_file() && folder.join("initdb").is_file();
-    if let Some(named) = std::env::var_os("WALPOST_POSTGRES_BIN") {
+    if let Some(named) = std::env::var_os(PROGRAMS_VARIABLE) {
         return Some(PathBuf::from(named));
     }
     let version = |folder: &Path| folder.file_name()?.to_str()?.parse::<u32>().ok();
@@ -139,11 +146,18 @@ fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
                 want(is_program("pkg-config"), "pkg-config");
                 want(Path::new("/usr/include/openssl/ssl.h").is_file() || has_openssl_by_pkg_config(), "libssl-dev");
             }
+            Need::Vendored => want(has_perl_modules(), "perl"),
             Need::Postgres => {
                 want(postgres_programs().is_some(), "postgresql");
                 want(is_program("psql"), "postgresql-client");
                 want(is_program("openssl"), "openssl");
                 want(is_program("setpriv"), "util-linux");
+            }
+            Need::PostgresVersions => {
+                want(is_program("java"), "openjdk-17-jre-headless");
+                want(is_program("mvn"), "maven");
+                want(is_program("unzip"), "unzip");
+                want(is_program("xz"), "xz-utils");
             }
             Need::Kafka => {
                 want(is_program("java"), "openjdk-17-jre-headless");
@@ -163,6 +177,12 @@ fn missing_packages(needs: &[Need]) -> Vec<&'static str> {
 
 fn is_program(name: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+}
+
+/// Debian's smallest Perl lacks modules that OpenSSL's configuration loads.
+fn has_perl_modules() -> bool {
+    let modules = ["-MIPC::Cmd", "-MFindBin", "-MFile::Compare", "-e1"];
+    Command::new("perl").args(modules).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn has_openssl_by_pkg_config() -> bool {

@@ -24,6 +24,7 @@ mod postgres;
 mod process;
 mod scratch;
 mod shared;
+mod versions;
 mod wait;
 
 pub use account::temporary_folder;
@@ -32,7 +33,7 @@ pub use certificates::{Certificates, ClientCertificate};
 pub use debezium::{Connectors, Task};
 pub use debezium::{Debezium, DebeziumBuilder};
 pub use error::Error;
-pub use install::{Need, install, kafka_tool, services_folder};
+pub use install::{Need, PROGRAMS_VARIABLE, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};
 pub use postgres::{Authentication, Database, Postgres, PostgresBuilder, PostgresEndpoint, Row, Stop};
 #[cfg(feature = "clients")]
@@ -40,6 +41,7 @@ pub(crate) use process::tail;
 pub use process::{Identity, Signal, dependent, signal_group, spawn_dependent};
 pub use scratch::{Scratch, sweep};
 pub use shared::{KAFKA_VARIABLE, POSTGRES_VARIABLE, shared_kafka, shared_postgres};
+pub use versions::{postgres_of, postgres_versions};
 pub use wait::{Patience, wait_until};
 
 /// What every call here that can fail returns.

@@ -2,20 +2,20 @@
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Random {
+pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
     /// The sequence of a writer.
-    pub(super) fn of_writer(seed: u64, writer: u32) -> Self {
+    pub(crate) fn of_writer(seed: u64, writer: u32) -> Self {
         let mut random = Self { state: seed ^ u64::from(writer).wrapping_mul(0x9e6c_63d0_676a_9a99) };
         random.next();
         random
     }
 
     /// A number below `limit`; 0 where there is none.
-    pub(super) fn below(&mut self, limit: u32) -> u32 {
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
         let number = self.next().checked_rem(u64::from(limit)).unwrap_or(0);
         // Smaller than a number of that type.
         u32::try_from(number).unwrap_or(0)

@@ -50,6 +50,15 @@ impl Outbox {
         )
     }
 
+    /// The query of [`for_each_row`](crate::checker::for_each_row) for its rows, each with the time of its commit, those of a key
+    /// in the order of their commits. The server has to keep those times (`track_commit_timestamp`).
+    #[must_use]
+    pub fn history(&self) -> String {
+        let commit_time =
+            ", seq, floor(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000)::bigint AS timestamp_ms FROM";
+        self.truth().replace(", seq FROM", commit_time) + " ORDER BY aggregateid COLLATE \"C\", seq"
+    }
+
     /// The statement that creates it, if it is not there.
     #[must_use]
     pub fn definition(&self) -> String {
@@ -60,18 +69,26 @@ impl Outbox {
         )
     }
 
-    /// Takes the key's next number, holding its lock from then on, and writes a row with it.
-    /// Parameters: key, `type`, writer, transaction, fate, bytes of filling.
+    /// Takes the key's next numbers, holding its lock from then on, and writes a row with each.
+    /// Parameters: key, `type`, writer, transaction, fate, bytes of filling, how many rows.
+    /// Returns the id of one of them, by which [`Outbox::presence`] can be asked later.
     pub(super) fn insertion(&self) -> String {
         let [even, odd] = TYPES;
         format!(
-            "WITH taken AS (UPDATE {KEYS} SET seq = seq + 1 WHERE key = $1::int RETURNING key, seq) \
-             INSERT INTO {} (id, aggregatetype, aggregateid, type, payload, seq) \
+            "WITH taken AS (UPDATE {KEYS} SET seq = seq + $7::int WHERE key = $1::int RETURNING key, seq AS last), \
+             written AS (INSERT INTO {} (id, aggregatetype, aggregateid, type, payload, seq) \
              SELECT gen_random_uuid(), CASE key % 2 WHEN 0 THEN '{even}' ELSE '{odd}' END, 'key-' || key, $2::text, \
              jsonb_build_object('key', key, 'seq', seq, 'writer', $3::int, 'transaction', $4::bigint, \
-             'fate', $5::text, 'filling', repeat('é', $6::int / 2)), seq FROM taken",
+             'fate', $5::text, 'filling', repeat('é', $6::int / 2)), seq \
+             FROM taken, generate_series(last - $7::int + 1, last) AS seq ORDER BY seq RETURNING id) \
+             SELECT max(id::text) FROM written",
             self.table
         )
+    }
+
+    /// Asks whether the row with this id is there.
+    pub(super) fn presence(&self) -> String {
+        format!("SELECT EXISTS (SELECT FROM {} WHERE id = $1::text::uuid)", self.table)
     }
 }
 

@@ -63,6 +63,43 @@ fn the_numbers_of_a_key_are_in_the_order_of_its_commits_and_without_gaps() {
 }
 
 #[test]
+fn large_transactions_and_large_rows_are_written_where_they_are_ordered() {
+    let outboxes = [Outbox::new("outbox", "p")];
+    let (database, workload) = database_with(&outboxes);
+    let report = workload.large_rows(900).largest_payload(50_000).transactions(1_200).run(LIMIT).unwrap();
+    let largest = |what: &str| {
+        let query = format!(
+            "SELECT max(found) FROM (SELECT {what} AS found FROM outbox GROUP BY payload->'transaction') AS all_of_them"
+        );
+        database.value(&query).unwrap().parse::<u64>().unwrap()
+    };
+    assert!((u64::from(writer::MOST_ROWS) + 1..=900).contains(&largest("count(*)")));
+    assert!(largest("max(length(payload->>'filling'))") > 400);
+    assert_eq!(database.value("SELECT count(*) FROM outbox").unwrap(), report.committed_rows.to_string());
+}
+
+#[test]
+fn the_rows_of_a_commit_that_was_not_answered_are_counted_if_they_are_there() {
+    let outboxes = [Outbox::new("outbox", "p")];
+    let mut server = crate::servers::Postgres::start().unwrap();
+    server.psql("postgres", "CREATE DATABASE doubt").unwrap();
+    let workload = Workload::new(&server.url("doubt"), &outboxes).writers(8);
+    workload.create().unwrap();
+    let running = workload.start();
+    for _ in 0..4 {
+        running.wait_for_more_rows(50, LIMIT).unwrap();
+        server.restart(crate::servers::Stop::Immediate).unwrap();
+    }
+    running.wait_for_more_rows(50, LIMIT).unwrap();
+    let report = running.stop();
+    assert!(report.failed + report.in_doubt > 0);
+    assert_eq!(
+        server.endpoint().value("doubt", "SELECT count(*) FROM outbox").unwrap(),
+        report.committed_rows.to_string()
+    );
+}
+
+#[test]
 fn a_workload_goes_on_until_it_is_stopped() {
     let outboxes = [Outbox::new("outbox", "p")];
     let (database, workload) = database_with(&outboxes);

@@ -32,10 +32,20 @@ enum Kind {
     PartlyRolledBack,
     /// Rows of a table that is not published, and a message into the log.
     Foreign,
+    /// Very many rows.
+    Large,
+    /// Very many rows, and nothing of it stays.
+    LargeRolledBack,
 }
 
+/// One in so many rows is a large one, and one in so many transactions.
+const SELDOM: u32 = 200;
+
 impl Kind {
-    fn random(random: &mut Random) -> Self {
+    fn random(state: &State, random: &mut Random) -> Self {
+        if state.workload.large_rows > 0 && random.below(SELDOM) == 0 {
+            return if random.below(4) == 0 { Self::LargeRolledBack } else { Self::Large };
+        }
         match random.below(20) {
             0..8 => Self::Single,
             8..14 => Self::Several,
@@ -58,28 +68,68 @@ enum Failure {
     /// Before its commit was asked for: it did not happen.
     Before(Error),
     /// After: it may have happened.
-    InDoubt(Error),
+    InDoubt(Error, Doubt),
+    /// Afterwards, when its fate was asked for.
+    Unresolved(Error, Doubt),
+}
+
+/// A transaction whose fate is to be asked for.
+#[derive(Clone, Debug)]
+struct Doubt {
+    /// A row that is there if it happened, and the number of its table; none where it wrote none.
+    witness: Option<(usize, String)>,
+    rows: Rows,
 }
 
 /// Writes until there is no more to do.
 pub(super) async fn write(state: Arc<State>, number: u32) {
     let mut random = Random::of_writer(state.workload.seed, number);
-    let mut writer = None;
+    let (mut writer, mut doubt) = (None, None);
     while let Some(transaction) = state.next_transaction() {
         if writer.is_none() {
             writer = Writer::connect(&state, number).await;
         }
-        let Some(connected) = &writer else { return };
-        match connected.transact(&state, transaction, &mut random).await {
-            Ok(rows) => count(&state, rows),
-            Err(failure) => {
-                note(&state, &failure);
-                writer = None;
+        let Some(connected) = &writer else { break };
+        let outcome = match doubt.take() {
+            Some(doubt) => connected.resolve(&state, doubt).await,
+            None => {
+                state.open.fetch_add(1, Ordering::Relaxed);
+                let rows = connected.transact(&state, transaction, &mut random).await;
+                state.open.fetch_sub(1, Ordering::Relaxed);
+                rows.map(|rows| count(&state, rows))
+            }
+        };
+        if let Err(failure) = outcome {
+            note(&state, &failure);
+            writer = None;
+            if let Failure::InDoubt(_, open) | Failure::Unresolved(_, open) = failure {
+                doubt = Some(open);
             }
         }
         if !state.workload.pause.is_zero() {
             tokio::time::sleep(state.workload.pause).await;
         }
+    }
+    if let Some(doubt) = doubt {
+        settle(&state, number, writer, doubt).await;
+    }
+}
+
+/// Looks a last time what became of a transaction. A server that does not answer now leaves it in doubt.
+async fn settle(state: &State, number: u32, writer: Option<Writer>, doubt: Doubt) {
+    let number = i32::try_from(number).unwrap_or(0);
+    let settled = tokio::time::timeout(CONNECT_LIMIT, async {
+        let writer = match writer {
+            Some(writer) => writer,
+            None => Writer::try_connect(state, number).await?,
+        };
+        if let Err(Failure::Unresolved(error, _)) = writer.resolve(state, doubt).await {
+            return Err(error);
+        }
+        Ok(())
+    });
+    if let Ok(Err(error)) = settled.await {
+        note_trouble(state, &error);
     }
 }
 
@@ -90,11 +140,12 @@ fn count(state: &State, rows: Rows) {
 }
 
 fn note(state: &State, failure: &Failure) {
-    let (counter, error) = match failure {
-        Failure::Before(error) => (&state.failed, error),
-        Failure::InDoubt(error) => (&state.in_doubt, error),
-    };
-    counter.fetch_add(1, Ordering::Relaxed);
+    let (Failure::Before(error) | Failure::InDoubt(error, _) | Failure::Unresolved(error, _)) = failure;
+    match failure {
+        Failure::Before(_) => drop(state.failed.fetch_add(1, Ordering::Relaxed)),
+        Failure::InDoubt(..) => drop(state.in_doubt.fetch_add(1, Ordering::Relaxed)),
+        Failure::Unresolved(..) => {}
+    }
     note_trouble(state, error);
 }
 
@@ -132,13 +183,25 @@ impl Writer {
     }
 
     async fn transact(&self, state: &State, transaction: u64, random: &mut Random) -> Result<Rows, Failure> {
-        let kind = Kind::random(random);
-        let (rows, end) = self.fill(state, kind, transaction, random).await.map_err(Failure::Before)?;
+        let kind = Kind::random(state, random);
+        let (doubt, end) = self.fill(state, kind, transaction, random).await.map_err(Failure::Before)?;
         match self.client.batch_execute(end).await {
-            Ok(()) => Ok(rows),
-            Err(error) if end == "COMMIT" => Err(Failure::InDoubt(error)),
+            Ok(()) => Ok(doubt.rows),
+            Err(error) if end == "COMMIT" => Err(Failure::InDoubt(error, doubt)),
             Err(error) => Err(Failure::Before(error)),
         }
+    }
+
+    /// Looks what became of a transaction whose commit was not answered.
+    async fn resolve(&self, state: &State, doubt: Doubt) -> Result<(), Failure> {
+        let Some((table, id)) = &doubt.witness else { return Ok(()) };
+        let Some(outbox) = state.workload.outboxes.get(*table) else { return Ok(()) };
+        match self.client.query_one(&outbox.presence(), &[id]).await.and_then(|row| row.try_get(0)) {
+            Ok(true) => count(state, doubt.rows),
+            Ok(false) => {}
+            Err(error) => return Err(Failure::Unresolved(error, doubt)),
+        }
+        Ok(())
     }
 
     /// Everything up to the statement that ends it, which is returned.
@@ -148,21 +211,28 @@ impl Writer {
         kind: Kind,
         transaction: u64,
         random: &mut Random,
-    ) -> Result<(Rows, &'static str), Error> {
+    ) -> Result<(Doubt, &'static str), Error> {
         self.client.batch_execute("BEGIN").await?;
         let keys = keys(state, kind, random);
+        let mut witness = None;
+        let (mut written, mut undone_rows) = (0, 0);
         // What comes between these two is undone.
         let undone = match kind {
-            Kind::Single | Kind::Several | Kind::Foreign => 0..0,
-            Kind::RolledBack => 0..keys.len(),
+            Kind::Single | Kind::Several | Kind::Foreign | Kind::Large => 0..0,
+            Kind::RolledBack | Kind::LargeRolledBack => 0..keys.len(),
             Kind::PartlyRolledBack => keys.len() / 3..keys.len() - keys.len() / 3,
         };
         for (index, key) in keys.iter().enumerate() {
             if kind == Kind::PartlyRolledBack && index == undone.start {
                 self.client.batch_execute("SAVEPOINT undone").await?;
             }
-            let fate = if undone.contains(&index) { "rolled back" } else { "committed" };
-            self.insert(state, *key, transaction, fate, random).await?;
+            let is_undone = undone.contains(&index);
+            let fate = if is_undone { "rolled back" } else { "committed" };
+            let rows = rows_of_key(state, kind, random);
+            let row = self.insert(state, (*key, rows), transaction, fate, random).await?;
+            witness = if is_undone { witness } else { row.or(witness) };
+            written += to_u64(rows);
+            undone_rows += if is_undone { to_u64(rows) } else { 0 };
             if kind == Kind::PartlyRolledBack && index + 1 == undone.end {
                 self.client.batch_execute("ROLLBACK TO SAVEPOINT undone").await?;
             }
@@ -170,25 +240,31 @@ impl Writer {
         if kind == Kind::Foreign {
             self.write_foreign(random).await?;
         }
-        let rolled_back = to_u64(undone.len());
-        let rows = Rows { committed: to_u64(keys.len()) - rolled_back, rolled_back };
-        Ok((rows, if kind == Kind::RolledBack { "ROLLBACK" } else { "COMMIT" }))
+        let rows = Rows { committed: written - undone_rows, rolled_back: undone_rows };
+        let is_rolled_back = matches!(kind, Kind::RolledBack | Kind::LargeRolledBack);
+        Ok((Doubt { witness, rows }, if is_rolled_back { "ROLLBACK" } else { "COMMIT" }))
     }
 
+    /// Writes rows of one key, and returns the table and the id of one of them.
     async fn insert(
         &self,
         state: &State,
-        key: i32,
+        (key, rows): (i32, i32),
         transaction: u64,
         fate: &str,
         random: &mut Random,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<(usize, String)>, Error> {
         let table = random.below(u32::try_from(self.insertions.len()).unwrap_or(0));
-        let Some(insertion) = self.insertions.get(table as usize) else { return Ok(()) };
-        let filling = i32::try_from(random.below(state.workload.payload_bytes + 1)).unwrap_or(0);
+        let table = usize::try_from(table).unwrap_or(0);
+        let Some(insertion) = self.insertions.get(table) else { return Ok(None) };
+        let is_large = rows == 1 && state.workload.largest_payload > 0 && random.below(SELDOM) == 0;
+        let largest = if is_large { state.workload.largest_payload } else { state.workload.payload_bytes };
+        let filling = i32::try_from(random.below(largest + 1)).unwrap_or(0);
         let transaction = i64::try_from(transaction).unwrap_or(i64::MAX);
-        let parameters: [&(dyn ToSql + Sync); 6] = [&key, &"Changed", &self.number, &transaction, &fate, &filling];
-        self.client.execute(insertion, &parameters).await.map(drop)
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&key, &"Changed", &self.number, &transaction, &fate, &filling, &rows];
+        let id: Option<String> = self.client.query_one(insertion, &parameters).await?.try_get(0)?;
+        Ok(id.map(|id| (table, id)))
     }
 
     async fn write_foreign(&self, random: &mut Random) -> Result<(), Error> {
@@ -214,10 +290,21 @@ fn keys(state: &State, kind: Kind, random: &mut Random) -> Vec<i32> {
         Kind::Several | Kind::RolledBack => 2 + random.below(MOST_ROWS - 1),
         Kind::PartlyRolledBack => 3 + random.below(MOST_ROWS - 2),
         Kind::Foreign => random.below(2),
+        Kind::Large | Kind::LargeRolledBack => 1 + random.below(3),
     };
     let mut keys: Vec<i32> = (0..count).map(|_| key(state, random)).collect();
     keys.sort_unstable();
     keys
+}
+
+/// How many rows of one key are written at once.
+fn rows_of_key(state: &State, kind: Kind, random: &mut Random) -> i32 {
+    match kind {
+        Kind::Large | Kind::LargeRolledBack => {
+            i32::try_from(1 + random.below((state.workload.large_rows / 3).max(1))).unwrap_or(1)
+        }
+        _ => 1,
+    }
 }
 
 fn key(state: &State, random: &mut Random) -> i32 {
@@ -227,6 +314,6 @@ fn key(state: &State, random: &mut Random) -> i32 {
     i32::try_from(key).unwrap_or(0)
 }
 
-fn to_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
+fn to_u64(count: i32) -> u64 {
+    u64::try_from(count).unwrap_or(0)
 }

@@ -5,11 +5,12 @@ use super::database;
 use super::draft::{Draft, Heading};
 use super::given::{Connector, Everything, Given, Home};
 use super::producer::{self, Properties};
-use super::router::{self, Routing};
+use super::router::{self, Chain, Routing};
 use super::section::Section;
 use super::tables::{self, Listed};
+use super::text::literal;
 use super::version::Version;
-use crate::debezium::options::{self, CONNECTOR, Entry, PRODUCER, SERVER, WORKER};
+use crate::debezium::options::{self, CONNECTOR, Entry, Fate, PRODUCER, SERVER, WORKER};
 
 const CONNECTOR_CLASSES: [&str; 3] =
     ["io.debezium.connector.postgresql.PostgresConnector", "PostgresConnector", "Postgres"];
@@ -23,6 +24,16 @@ pub(super) struct Imported {
     pub(super) prefix: String,
     /// The file.
     pub(super) toml: String,
+    /// Its lines that walpost refuses until somebody decides.
+    pub(super) undecided: Vec<String>,
+}
+
+impl Imported {
+    /// The file without what is to be decided, which has no part in where the relay goes on.
+    pub(super) fn without_undecided(&self) -> String {
+        let lines = self.toml.lines().filter(|line| !self.undecided.iter().any(|undecided| undecided == line));
+        lines.fold(String::new(), |file, line| file + line + "\n")
+    }
 }
 
 /// Makes a walpost.toml of a connector.
@@ -46,20 +57,23 @@ pub(super) fn import(
     let prefix = options.take("topic.prefix").or_else(|| options.take("database.server.name")).unwrap_or_default();
     let mut draft = Draft::default();
     let mut worker = if connector.home == Home::Connect { everything.worker.clone() } else { Given::default() };
-    let routings = router::routers(&mut options, &prefix, version, &mut draft);
+    let Chain { routings, undecided } = router::chain(&mut options, &prefix, version, &mut draft);
     if routings.is_empty() {
         return Err("its transforms hold no outbox event router (io.debezium.transforms.outbox.EventRouter), and walpost publishes outboxes only".to_owned());
     }
     database::source(&mut options, &mut draft);
     let is_given = !everything.worker_files.is_empty() || connector.home == Home::Server;
-    let connect =
+    let mut connect =
         converters::connect(&mut options, &prefix, &Worker { options: &worker, is_given }, version, &mut draft);
+    connect.append(undecided);
+    leave_undecided(&mut options, version, &mut connect);
     outboxes(&mut options, &routings, &connect, &mut draft);
     sink(&mut options, &mut worker, connector.home, &mut draft);
     leave_rest(&options, connector.home, version, &mut draft);
     leave_worker(&worker, &mut draft);
     let opening = opening(connector, everything, version, how);
-    Ok(Imported { name: connector.name.clone(), prefix, toml: draft.finish(&opening) })
+    let (toml, undecided) = draft.finish(&opening);
+    Ok(Imported { name: connector.name.clone(), prefix, toml, undecided })
 }
 
 /// What the configuration itself tells of the version, where nobody says it.
@@ -161,7 +175,7 @@ fn sink(options: &mut Given, worker: &mut Given, home: Home, draft: &mut Draft) 
         Home::Connect => "producer.override.",
         Home::Server => "debezium.sink.kafka.producer.",
     };
-    let properties = Properties::new(&worker.take_behind("producer."), options.take_behind(prefix), prefix);
+    let properties = Properties::new(&worker.take_prefixed("producer."), options.take_prefixed(prefix), prefix);
     let kind = options.take("debezium.sink.type");
     match kind.as_deref().map(str::trim) {
         Some(other) if home == Home::Server && other != "kafka" => {
@@ -174,6 +188,26 @@ fn sink(options: &mut Given, worker: &mut Given, home: Home, draft: &mut Draft) 
             producer::sink(properties, servers.as_deref(), draft);
         }
     }
+}
+
+/// Leaves what cannot be had and changes what consumers get, as lines that walpost refuses. What Debezium ignores changes nothing.
+fn leave_undecided(options: &mut Given, version: Version, connect: &mut Section) {
+    let is_undecided = |entry: &Entry| entry.fate == Fate::Decide && !is_gone(entry, version);
+    let found: Vec<_> = options
+        .iter()
+        .filter_map(|(name, _)| {
+            Some((name.to_owned(), options::find(CONNECTOR, name).filter(|entry| is_undecided(entry))?))
+        })
+        .collect();
+    for (name, entry) in found {
+        let Some(value) = options.take(&name) else { continue };
+        connect.undecided((&name, &value), &name, &literal(&value), entry.note);
+    }
+}
+
+/// Whether Debezium ignores the option by now.
+fn is_gone(entry: &Entry, version: Version) -> bool {
+    entry.until.parse().is_ok_and(|until: Version| version > until)
 }
 
 /// Tells every option that nobody took.
@@ -192,8 +226,7 @@ fn leave_rest(options: &Given, home: Home, version: Version, draft: &mut Draft) 
 }
 
 fn sentence(entry: &Entry, version: Version) -> String {
-    let is_gone = entry.until.parse().is_ok_and(|until: Version| version > until);
-    if is_gone {
+    if is_gone(entry, version) {
         format!("{} (Debezium ignores it since the version after {}.)", entry.note, entry.until)
     } else {
         entry.note.to_owned()
@@ -210,10 +243,10 @@ fn leave_worker(worker: &Given, draft: &mut Draft) {
         }
         if let Some(entry) = options::find(WORKER, name) {
             draft.leave(entry.fate.into(), name, value, entry.note);
-        } else if options::find(CONNECTOR, name).is_some_and(|entry| entry.fate == crate::debezium::Fate::Needless) {
+        } else if options::find(CONNECTOR, name).is_some_and(|entry| entry.fate == Fate::Needless) {
             draft.leave(Heading::Needless, name, value, "an option that workers have for all of their connectors.");
         } else if options::find(PRODUCER, name).is_some() {
-            let why = "it concerns the worker's own connections; its producers have what stands behind `producer.`.";
+            let why = "it concerns the worker's own connections; its producers have what begins with `producer.`.";
             draft.leave(Heading::Needless, name, value, why);
         } else {
             draft.leave(Heading::Unknown, name, value, "nobody reads it.");

@@ -2,11 +2,12 @@
 
 use walpost_core::connect::{ConverterChoice, Options};
 use walpost_core::convert::{Converter, Side};
+use walpost_core::options::OptionFault;
 
 use super::draft::{Draft, Heading};
 use super::given::Given;
 use super::section::Section;
-use super::text::{Reference, literal};
+use super::text::{Reference, has_reference, is_secret, literal, notation};
 use super::version::Version;
 
 /// What the worker says of converters, and whether it was given at all.
@@ -27,7 +28,13 @@ pub(super) fn connect(
     converter("key", Side::Key, options, worker, &mut section, draft);
     converter("value", Side::Value, options, worker, &mut section, draft);
     converter("header", Side::Header, options, worker, &mut section, draft);
-    if !prefix.is_empty() {
+    if prefix.is_empty() {
+        let name = if version <= Version::LAST_WITH_SERVER_NAME { "database.server.name" } else { "topic.prefix" };
+        section.check(&format!(
+            "{name}: the connector has none, and Debezium {version} does not start without it. Names of schemas begin with it and a context header holds \
+             it; write \"topic.prefix\" here."
+        ));
+    } else {
         section.remark("topic.prefix");
         pair("topic.prefix", prefix, &mut section, draft);
     }
@@ -55,7 +62,7 @@ fn converter(
     let key = format!("{name}.converter");
     let prefix = format!("{key}.");
     let class = options.take(&key);
-    let mut own = options.take_behind(&prefix);
+    let mut own = options.take_prefixed(&prefix);
     // The framework's own, and no option of the converter.
     if let Some(version) = own.take("plugin.version") {
         options.put(format!("{prefix}plugin.version"), version);
@@ -68,7 +75,7 @@ fn converter(
                 let why = format!("Connect ignores it, because the connector has no {key} of its own.");
                 draft.leave(Heading::Needless, &format!("{prefix}{option}"), value, &why);
             }
-            (class.to_owned(), worker.options.clone().take_behind(&prefix), " of the worker")
+            (class.to_owned(), worker.options.clone().take_prefixed(&prefix), " of the worker")
         }
         (None, None) => {
             for (option, value) in own.iter() {
@@ -85,28 +92,50 @@ fn converter(
         class: renamed(class.trim()).to_owned(),
         options: own.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
     };
-    let is_known = is_built_in(&choice.class).then(|| Converter::new(&choice, side).map(drop));
-    match is_known {
-        Some(Ok(())) => {
+    match Converter::new(&choice, side) {
+        Ok(_) => {
             section.remark(&format!("{key}{whose}"));
-            section.pair(&key, &choice.class);
+            section.pair(&key, &literal(&choice.class));
             for (option, value) in &choice.options {
-                pair(&format!("{prefix}{option}"), value, section, draft);
+                own_option(&format!("{prefix}{option}"), value, section, draft);
             }
         }
-        refused => {
-            let reason = match refused {
-                Some(Err(fault)) => fault.reason,
-                _ => "it is none of the converters that are built in".to_owned(),
-            };
-            let names: Vec<String> = choice.options.iter().map(|(option, _)| format!("{prefix}{option}")).collect();
-            let with = if names.is_empty() { String::new() } else { format!(" With it goes {}.", names.join(", ")) };
-            let stop = if reason.ends_with(['.', '?']) { "" } else { "." };
-            draft.leave(Heading::Cannot, &key, &class, &format!("{reason}{stop}{with}"));
-            let whose = if is_own { "" } else { "the worker's " };
-            section.check(&format!(
-                "{whose}{key} = {class} cannot be had (see below), and consumers would get other bytes."
-            ));
+        Err(fault) => {
+            let whose = if is_own { "" } else { " of the worker" };
+            refused(&key, whose, &choice, &fault, section);
+        }
+    }
+}
+
+/// An option of a converter's own. One that holds a secret is another converter's, and is not shown.
+fn own_option(name: &str, value: &str, section: &mut Section, draft: &mut Draft) {
+    if is_secret(name) {
+        draft.leave(Heading::Needless, name, value, "no converter that is built in has such an option.");
+    } else {
+        pair(name, value, section, draft);
+    }
+}
+
+/// A converter that cannot be had, or not with one of its options: the line at fault stays, and walpost refuses it with the same reason.
+fn refused(key: &str, whose: &str, choice: &ConverterChoice, fault: &OptionFault, section: &mut Section) {
+    let is_class = fault.option == key;
+    let names: Vec<String> = choice.options.iter().map(|(option, _)| format!("{key}.{option}")).collect();
+    let with =
+        if !is_class || names.is_empty() { String::new() } else { format!(" With it goes {}.", names.join(", ")) };
+    let stop = if fault.reason.ends_with(['.', '?']) { "" } else { "." };
+    let why = format!("{}{stop}{with}", fault.reason);
+    if is_class {
+        let option = format!("{key}{whose}");
+        section.undecided((&option, &choice.class), key, &literal(&choice.class), &why);
+        return;
+    }
+    section.remark(&format!("{key}{whose}"));
+    section.pair(key, &literal(&choice.class));
+    for ((_, value), name) in choice.options.iter().zip(&names).filter(|(_, name)| !is_secret(name)) {
+        if fault.option == name.as_str() {
+            section.undecided((name, value), name, &literal(value), &why);
+        } else {
+            section.pair(name, &literal(value));
         }
     }
 }
@@ -128,32 +157,6 @@ fn renamed(class: &str) -> &str {
     } else {
         class
     }
-}
-
-/// Whether the class is one of those that are built in.
-fn is_built_in(class: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "StringConverter",
-        "JsonConverter",
-        "ByteArrayConverter",
-        "BinaryDataConverter",
-        "SimpleHeaderConverter",
-        "BooleanConverter",
-        "ShortConverter",
-        "IntegerConverter",
-        "LongConverter",
-        "FloatConverter",
-        "DoubleConverter",
-    ];
-    let (package, name) = class.rsplit_once('.').unwrap_or(("", class));
-    let packages = [
-        "",
-        "org.apache.kafka.connect.storage",
-        "org.apache.kafka.connect.json",
-        "org.apache.kafka.connect.converters",
-        "io.debezium.converters",
-    ];
-    NAMES.contains(&name) && packages.contains(&package)
 }
 
 fn context_headers(options: &mut Given, version: Version, section: &mut Section, draft: &mut Draft) {
@@ -179,22 +182,31 @@ fn adjustment(options: &mut Given, version: Version) {
     }
 }
 
-/// Carries an option over, if it can be read.
+/// Carries an option over, if it can be read. What a reference stands for is not known here.
 fn pair(name: &str, value: &str, section: &mut Section, draft: &mut Draft) {
-    let written = match Reference::of(value) {
-        Some(Reference::Variable(variable)) => {
-            draft.needs(&variable);
-            section.pair(name, &format!("${{{variable}}}"));
-            return;
+    let mut is_foreign = false;
+    let written = notation(value, |reference| {
+        if let Reference::Variable(variable) = reference {
+            draft.needs(variable);
         }
-        Some(reference) => reference.written().unwrap_or_else(|| literal(value)),
-        None => literal(value),
-    };
+        reference.written().unwrap_or_else(|| {
+            is_foreign = true;
+            value.to_owned()
+        })
+    });
+    if is_foreign {
+        section.undecided((name, value), name, value, "only Connect can read that; write what it stands for.");
+        return;
+    }
+    if has_reference(value) {
+        section.pair(name, &written);
+        return;
+    }
     match Options::from_pairs([(name, value)]) {
         Ok(_) => section.pair(name, &written),
         Err(faults) => {
             let reasons: Vec<_> = faults.iter().map(|fault| fault.reason.as_str()).collect();
-            draft.leave(Heading::Cannot, name, value, &format!("{}.", reasons.join("; ")));
+            section.undecided((name, value), name, &written, &format!("{}.", reasons.join("; ")));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::draft::{Draft, Heading};
 use super::given::Given;
-use super::text::{Reference, literal, quoted};
+use super::text::{Reference, has_reference, literal, quoted};
 
 /// The plugin where a configuration names none: that of Debezium itself, whatever documentation recommends.
 const DEFAULT_PLUGIN: &str = "decoderbufs";
@@ -29,52 +29,32 @@ fn url(options: &mut Given, draft: &mut Draft) {
     let user = part("database.user", "postgres");
     let database = part("database.dbname", "postgres");
     let port = options.take("database.port").unwrap_or_default();
-    let hosts: Vec<String> = hosts.split(',').map(|host| with_port(host.trim(), port.trim())).collect();
+    let hosts: Vec<String> = hosts.split(',').map(|host| with_port(host.trim(), port.trim(), draft)).collect();
     draft.remark("database.hostname, database.port, database.user, database.dbname");
     if !missing.is_empty() {
         draft.check(&format!("the connector has no {}.", missing.join(", no ")));
     }
     let url = format!("postgres://{}@{}/{}", encoded(&user, draft), hosts.join(","), encoded(&database, draft));
-    draft.key("url", &url);
+    draft.written("url", &url);
 }
 
-fn with_port(host: &str, port: &str) -> String {
-    let host = match Reference::of(host) {
-        Some(reference) => reference.written().unwrap_or_else(|| literal(host)),
-        // pgjdbc lets each host have a port of its own, and an IPv6 address its brackets.
-        None if host.contains(':') && !host.starts_with('[') && host.matches(':').count() > 1 => format!("[{host}]"),
-        None => host.to_owned(),
-    };
+fn with_port(host: &str, port: &str, draft: &mut Draft) -> String {
+    // pgjdbc lets each host have a port of its own, and an IPv6 address its brackets.
+    let is_bare_ipv6 = !has_reference(host) && !host.starts_with('[') && host.matches(':').count() > 1;
+    let host = if is_bare_ipv6 { format!("[{}]", literal(host)) } else { draft.notation(host) };
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-    let port = match Reference::of(port) {
-        Some(reference) => reference.written().unwrap_or_default(),
-        None => port.to_owned(),
-    };
-    if port.is_empty() || has_port { host } else { format!("{host}:{port}") }
+    if port.is_empty() || has_port { host } else { format!("{host}:{}", draft.notation(port)) }
 }
 
 /// A part of the URL. References stay, since nobody knows here what they stand for.
 fn encoded(value: &str, draft: &mut Draft) -> String {
-    match Reference::of(value) {
-        Some(reference) => match reference.written() {
-            Some(written) => {
-                draft.check(&format!("what {value} stands for goes into the URL as it is: write %40 for an @ in it."));
-                if let Reference::Variable(name) = &reference {
-                    draft.needs(name);
-                }
-                written
-            }
-            None => {
-                draft.check(&format!("{value} can only be read by Connect; write what it stands for."));
-                "walpost".to_owned()
-            }
-        },
-        None => {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-            let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-            value.bytes().map(byte).collect()
-        }
+    if has_reference(value) {
+        draft.check(&format!("what {value} stands for goes into the URL as it is: write %40 for an @ in it."));
+        return draft.notation(value);
     }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    value.bytes().map(byte).collect()
 }
 
 /// The password is never printed.
@@ -118,7 +98,7 @@ fn encryption(options: &mut Given, draft: &mut Draft) {
     }
     if let Some(file) = options.take("database.sslrootcert") {
         draft.remark("database.sslrootcert: a PEM file");
-        path("sslrootcert", &file, draft);
+        from_connect("sslrootcert", &file, draft);
     }
     certificate(options, draft);
 }
@@ -129,7 +109,7 @@ fn certificate(options: &mut Given, draft: &mut Draft) {
     match (certificate, key) {
         (Some(certificate), Some(key)) => {
             draft.remark("database.sslcert: a PEM file");
-            path("sslcert", &certificate, draft);
+            from_connect("sslcert", &certificate, draft);
             let pem = key.strip_suffix(".pk8").or_else(|| key.strip_suffix(".der")).map(|stem| format!("{stem}.key"));
             match &pem {
                 Some(pem) => draft.check(&format!(
@@ -137,7 +117,7 @@ fn certificate(options: &mut Given, draft: &mut Draft) {
                 )),
                 None => draft.remark("database.sslkey: a PEM file, not encrypted (pgjdbc takes PKCS#8 in DER as well, which has to be converted)"),
             }
-            path("sslkey", pem.as_deref().unwrap_or(&key), draft);
+            from_connect("sslkey", pem.as_deref().unwrap_or(&key), draft);
         }
         (Some(certificate), None) => {
             draft.leave(
@@ -159,12 +139,10 @@ fn certificate(options: &mut Given, draft: &mut Draft) {
     }
 }
 
-fn path(key: &str, value: &str, draft: &mut Draft) {
-    let written = match Reference::of(value) {
-        Some(reference) => reference.written().unwrap_or_else(|| literal(value)),
-        None => literal(value),
-    };
-    draft.key(key, &written);
+/// A key with a value of Connect's.
+fn from_connect(key: &str, value: &str, draft: &mut Draft) {
+    let written = draft.notation(value);
+    draft.written(key, &written);
 }
 
 fn slot(options: &mut Given, draft: &mut Draft) {
@@ -184,7 +162,7 @@ fn slot(options: &mut Given, draft: &mut Draft) {
     let publication = options.take("publication.name").unwrap_or_else(|| "dbz_publication".to_owned());
     if plugin == "pgoutput" {
         draft.remark("slot.name; plugin.name = pgoutput");
-        draft.key("slot", slot.trim());
+        from_connect("slot", slot.trim(), draft);
         let mode = options.get("publication.autocreate.mode").unwrap_or("all_tables").trim().to_lowercase();
         if mode == "all_tables" {
             draft.check(&format!(
@@ -193,18 +171,21 @@ fn slot(options: &mut Given, draft: &mut Draft) {
             ));
         }
         draft.remark("publication.name");
-        draft.key("publication", &publication);
+        from_connect("publication", &publication, draft);
         return;
     }
     let why = if is_named { "" } else { " (there is no plugin.name, and that is Debezium's default)" };
-    let own = format!("{}_walpost", slot.trim().chars().take(55).collect::<String>());
+    let own = match has_reference(&slot) {
+        true => format!("{}_walpost", draft.notation(slot.trim())),
+        false => literal(&format!("{}_walpost", slot.trim().chars().take(55).collect::<String>())),
+    };
     draft.check(&format!(
         "plugin.name = {plugin}{why}: slot.name = {} decodes with it, and walpost reads pgoutput only. The slot below is a new one. Make it with \
          `walpost init` while the connector still runs, let the connector come past that moment, stop it, and run walpost: what \
          was committed in between is published by both, and nothing is lost. Then drop the old slot with pg_drop_replication_slot.",
         quoted(&slot)
     ));
-    draft.key("slot", &own);
+    draft.written("slot", &own);
     draft.remark(&format!(
         "publication.name = {publication}: {plugin} has no use for it; `walpost init` makes a publication of the outbox tables"
     ));

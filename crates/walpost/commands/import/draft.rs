@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::text::{quoted, shown};
+use super::text::{Reference, literal, notation, quoted, shown};
 use crate::debezium::Fate;
 
 /// Lines of comments are no longer than this.
@@ -13,6 +13,8 @@ const WIDTH: usize = 120;
 pub(super) struct Draft {
     body: String,
     checks: usize,
+    /// The lines that walpost refuses until somebody decides.
+    undecided: Vec<String>,
     variables: Vec<String>,
     leftovers: Vec<Leftover>,
 }
@@ -49,7 +51,7 @@ impl Heading {
 impl From<Fate> for Heading {
     fn from(fate: Fate) -> Self {
         match fate {
-            Fate::Cannot => Self::Cannot,
+            Fate::Cannot | Fate::Decide => Self::Cannot,
             Fate::Needless => Self::Needless,
             Fate::Same | Fate::Better => Self::Better,
         }
@@ -74,9 +76,41 @@ impl Draft {
         wrap(&mut self.body, "# ", &format!("CHECK {text}"));
     }
 
-    /// A key.
+    /// A comment on an option that cannot be had though consumers would get other records without it. Its line follows.
+    pub(super) fn decide(&mut self, option: &str, value: &str, why: &str) {
+        let value = shown(option, value);
+        wrap(&mut self.body, "# ", &format!("DECIDE {option} = {value}: {why}"));
+    }
+
+    /// A line that walpost refuses, so that nobody runs the file before that is decided. `key` is none of walpost's, or its value is none.
+    pub(super) fn undecided(&mut self, key: &str, written: &str) {
+        let line = format!("{} = {}", quoted(key), quoted(&shown(key, written)));
+        let _ = writeln!(self.body, "{line}");
+        self.undecided.push(line);
+    }
+
+    /// A key with a value that means itself, whatever `$` is in it.
     pub(super) fn key(&mut self, key: &str, value: &str) {
-        self.raw(key, &quoted(value));
+        self.written(key, &literal(value));
+    }
+
+    /// A key with a value in walpost's own notation, in which `${…}` is a reference.
+    pub(super) fn written(&mut self, key: &str, written: &str) {
+        self.raw(key, &quoted(written));
+    }
+
+    /// A value of Connect's in walpost's own notation. What only Connect can read stays as it is, for walpost refuses it with its reason.
+    pub(super) fn notation(&mut self, value: &str) -> String {
+        notation(value, |reference| {
+            if let Reference::Variable(name) = reference {
+                self.needs(name);
+            }
+            reference.written().unwrap_or_else(|| {
+                let Reference::Foreign(text) = reference else { return String::new() };
+                self.check(&format!("{text} can only be read by Connect; write what it stands for."));
+                text.clone()
+            })
+        })
     }
 
     /// A key with a value that is TOML already.
@@ -85,9 +119,9 @@ impl Draft {
         let _ = writeln!(self.body, "{key} = {value}");
     }
 
-    /// An option as key, by its own name.
-    pub(super) fn option(&mut self, name: &str, value: &str) {
-        self.raw(&quoted(name), &quoted(value));
+    /// An option as key, by its own name, with a value in the notation of its section.
+    pub(super) fn option(&mut self, name: &str, written: &str) {
+        self.raw(&quoted(name), &quoted(written));
     }
 
     /// An environment variable that has to be set before the start.
@@ -103,8 +137,8 @@ impl Draft {
         self.leftovers.push(Leftover { heading, sentence: format!("{name} = {value}: {why}") });
     }
 
-    /// The whole file behind these opening comments.
-    pub(super) fn finish(mut self, opening: &[String]) -> String {
+    /// The whole file after these opening comments, and its lines that walpost refuses.
+    pub(super) fn finish(mut self, opening: &[String]) -> (String, Vec<String>) {
         let mut file = String::new();
         for paragraph in opening {
             wrap(&mut file, "# ", paragraph);
@@ -120,6 +154,11 @@ impl Draft {
             );
             wrap(&mut file, "# ", &sentence);
         }
+        if !self.undecided.is_empty() {
+            let sentence = "walpost refuses this file until what DECIDE says is decided: it cannot be had, and consumers would get other records. Delete the \
+                            line under it, or write there what they are to get.";
+            wrap(&mut file, "# ", sentence);
+        }
         file.push('\n');
         file.push_str(&self.body);
         self.leftovers.sort_by_key(|left| left.heading);
@@ -130,7 +169,7 @@ impl Draft {
             }
             wrap(&mut file, "#   ", sentence);
         }
-        file
+        (file, self.undecided)
     }
 }
 
@@ -164,13 +203,19 @@ mod tests {
         draft.section("[source]");
         draft.check("this: it may be otherwise.");
         draft.key("slot", "s");
+        draft.decide("converters", "isbn", "they are Java.");
+        draft.undecided("converters", "isbn");
         draft.leave(Heading::Needless, "b", "2", "why not.");
         draft.leave(Heading::Cannot, "a.password", "hunter2", "why.");
         draft.section("[sink]");
-        let file = draft.finish(&["Made so.".to_owned()]);
+        let (file, undecided) = draft.finish(&["Made so.".to_owned()]);
+        assert_eq!(undecided, ["\"converters\" = \"isbn\""]);
         let expected = "# Made so.\n# Set before the start: PGPASSWORD.\n\
-                        # To look at before the first start: 1 of CHECK, 1 of CANNOT or UNKNOWN (at the end).\n\n\
-                        [source]\n# CHECK this: it may be otherwise.\nslot = \"s\"\n\n[sink]\n\n\
+                        # To look at before the first start: 1 of CHECK, 1 of CANNOT or UNKNOWN (at the end).\n\
+                        # walpost refuses this file until what DECIDE says is decided: it cannot be had, and consumers would get other records.\n\
+                        # Delete the line under it, or write there what they are to get.\n\n\
+                        [source]\n# CHECK this: it may be otherwise.\nslot = \"s\"\n# DECIDE converters = isbn: they are Java.\n\
+                        \"converters\" = \"isbn\"\n\n[sink]\n\n\
                         # CANNOT: walpost does not do this\n#   a.password = (not shown): why.\n\n\
                         # Needless here\n#   b = 2: why not.\n";
         assert_eq!(file, expected);
@@ -184,7 +229,7 @@ mod tests {
         draft.check(odd);
         draft.option(odd, odd);
         draft.leave(Heading::Unknown, odd, odd, odd);
-        let file = draft.finish(&[odd.to_owned()]);
+        let (file, _) = draft.finish(&[odd.to_owned()]);
         let (table, mistakes) = toml::de::DeTable::parse_recoverable(&file);
         assert!(mistakes.is_empty(), "{mistakes:?}: {file:?}");
         let source = table.get_ref().get("source").unwrap().get_ref().as_table().unwrap();

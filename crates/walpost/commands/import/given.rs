@@ -31,7 +31,7 @@ impl Given {
     }
 
     /// Takes what begins so, without the beginning.
-    pub(super) fn take_behind(&mut self, prefix: &str) -> Self {
+    pub(super) fn take_prefixed(&mut self, prefix: &str) -> Self {
         let names: Vec<String> = self.0.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
         let taken = names.into_iter().filter_map(|name| {
             let value = self.0.remove(&name)?;
@@ -67,6 +67,23 @@ pub(super) struct Connector {
     pub(super) file: String,
     pub(super) home: Home,
     pub(super) options: Given,
+}
+
+/// The text of a file.
+///
+/// `java.util.Properties` reads ISO-8859-1, and older files are written in it. Newer ones are in UTF-8, which text in ISO-8859-1 that has
+/// letters beyond ASCII all but never is by chance. JSON is UTF-8 alone.
+///
+/// # Errors
+/// It is JSON and not UTF-8.
+pub(super) fn decoded(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).or_else(|error| {
+        let bytes = error.as_bytes();
+        match bytes.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Err(format!("this is no JSON: {}", error.utf8_error())),
+            _ => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        }
+    })
 }
 
 /// Everything that was given.
@@ -171,16 +188,16 @@ fn pairs(members: &serde_json::Map<String, Value>) -> Result<Given, String> {
 /// format is a converter.
 fn of_server(file: &str, mut pairs: Given) -> Connector {
     let mut options = Given::default();
-    for (name, value) in pairs.take_behind("debezium.source.").0 {
+    for (name, value) in pairs.take_prefixed("debezium.source.").0 {
         let is_store = name.starts_with("offset.");
         options.put(if is_store { format!("debezium.source.{name}") } else { name }, value);
     }
     for prefix in ["transforms", "predicates"] {
-        for (name, value) in pairs.take_behind(&format!("debezium.{prefix}")).0 {
+        for (name, value) in pairs.take_prefixed(&format!("debezium.{prefix}")).0 {
             options.put(format!("{prefix}{name}"), value);
         }
     }
-    let common = pairs.take_behind("debezium.format.");
+    let common = pairs.take_prefixed("debezium.format.");
     for side in ["key", "value", "header"] {
         if let Some(class) = converter_of(common.get(side).unwrap_or("json")) {
             options.put(format!("{side}.converter"), class);
@@ -261,6 +278,18 @@ mod tests {
         assert_eq!(everything.worker.get("key.converter"), Some("X"));
         let everything = read("debezium.source.connector.class=P\ndebezium.format.value=simplestring").unwrap();
         assert_eq!(everything.connectors[0].home, Home::Server);
+    }
+
+    #[test]
+    fn a_file_is_utf_8_or_else_iso_8859_1() {
+        for (bytes, expected) in [
+            ("a=\u{fc}".as_bytes(), Ok("a=\u{fc}")),
+            (b"a=\xfc", Ok("a=\u{fc}")),
+            (b"a=\xe9t\xe9 \xa7", Ok("a=\u{e9}t\u{e9} \u{a7}")),
+            (b" {\"a\":\"\xfc\"}", Err("this is no JSON: invalid utf-8 sequence of 1 bytes from index 7")),
+        ] {
+            assert_eq!(decoded(bytes.to_vec()), expected.map(str::to_owned).map_err(str::to_owned), "{bytes:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! | `lsn_events_processed` | from 3.7 on: how many changes with this very `L` were read, which rows of one COPY share |
 //!
 //! Connect stores the offset of the last record of which all before it are acknowledged. So everything before `lsn_commit` is published,
-//! and of the transaction behind it the rows up to `lsn_proc`. Whether that transaction has more rows no offset tells: the slot is asked,
+//! and of the transaction after it the rows up to `lsn_proc`. Whether that transaction has more rows no offset tells: the slot is asked,
 //! by a stream that confirms nothing. Where something cannot be known, rows are published again and never left out.
 
 mod java;
@@ -94,7 +94,7 @@ pub(super) async fn take_slot(settings: &Settings) -> Result<(), Ended> {
     let adopted =
         store.adopt_slot(&server, &slot, &relay::wanted(settings)).await.map_err(|error| checkpoint_refused(&error))?;
     complain!("the checkpoint of relay {:?} stands at the slot's {}", adopted.relay, adopted.position);
-    complain!("what the connector published behind it is published again, with the same ids");
+    complain!("what the connector published after it is published again, with the same ids");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::draft::{Draft, Heading};
 use super::given::Given;
 use super::security;
-use super::text::{Reference, is_secret, literal};
+use super::text::{Reference, has_reference, is_secret, literal};
 use crate::debezium::Fate;
 use crate::debezium::options::{self, PRODUCER};
 
@@ -90,6 +90,15 @@ fn carry(name: &str, value: &str, properties: &Properties, draft: &mut Draft) {
     let full = properties.full(name);
     let entry = options::find(PRODUCER, name);
     match entry {
+        Some(entry) if entry.fate == Fate::Decide && value.trim() == entry.default => {
+            draft.leave(Heading::Needless, &full, value, "it is so here.");
+            return;
+        }
+        Some(entry) if entry.fate == Fate::Decide => {
+            draft.decide(&full, value, entry.note);
+            draft.undecided(name, &literal(value));
+            return;
+        }
         Some(entry) if entry.fate != Fate::Same && !entry.name.contains('*') => {
             draft.leave(entry.fate.into(), &full, value, entry.note);
             return;
@@ -97,7 +106,7 @@ fn carry(name: &str, value: &str, properties: &Properties, draft: &mut Draft) {
         _ => {}
     }
     let target = RENAMED.iter().find(|(java, _)| *java == name).map_or(name, |(_, target)| *target);
-    let judged = if Reference::of(value).is_some() { Ok(()) } else { accepted(target, value) };
+    let judged = if has_reference(value) { Ok(()) } else { accepted(target, value) };
     match (judged, entry) {
         (Ok(()), _) => {
             draft.remark(&full);
@@ -119,7 +128,7 @@ pub(super) fn property(name: &str, value: &str, draft: &mut Draft) {
         Some(Reference::File(path)) => format!("${{file:{path}}}"),
         Some(Reference::Foreign(_)) => instead(name, draft),
         None if is_secret(name) || name == "ssl.key.pem" => instead(name, draft),
-        None => literal(value),
+        None => draft.notation(value),
     };
     draft.option(name, &written);
 }

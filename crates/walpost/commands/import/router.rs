@@ -6,9 +6,9 @@ use super::draft::{Draft, Heading};
 use super::given::Given;
 use super::section::Section;
 use super::tables;
-use super::text::Reference;
+use super::text::{has_reference, literal};
 use super::version::Version;
-use crate::debezium::options::{self, TRANSFORMS};
+use crate::debezium::options::{self, Fate, TRANSFORMS};
 
 const EVENT_ROUTER: &str = "io.debezium.transforms.outbox.EventRouter";
 const TOPIC_NAME_MATCHES: &str = "TopicNameMatches";
@@ -21,37 +21,49 @@ pub(super) struct Routing {
     pub(super) tables: Option<Vec<String>>,
 }
 
-/// Takes the chain apart. What is no router is left to `draft`.
-pub(super) fn routers(options: &mut Given, prefix: &str, version: Version, draft: &mut Draft) -> Vec<Routing> {
-    let chain = options.take("transforms").unwrap_or_default();
-    let mut predicates = options.take_behind("predicates.");
+/// A chain taken apart.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    pub(super) routings: Vec<Routing>,
+    /// Transformations that cannot be had though they change what consumers get.
+    pub(super) undecided: Section,
+}
+
+/// Takes the chain apart. What is no router and changes nothing is left to `draft`.
+pub(super) fn chain(options: &mut Given, prefix: &str, version: Version, draft: &mut Draft) -> Chain {
+    let aliases = options.take("transforms").unwrap_or_default();
+    let mut predicates = options.take_prefixed("predicates.");
     options.take("predicates");
-    let mut routings = Vec::new();
-    for alias in chain.split(',').map(str::trim).filter(|alias| !alias.is_empty()) {
-        let mut own = options.take_behind(&format!("transforms.{alias}."));
+    let mut chain = Chain::default();
+    for alias in aliases.split(',').map(str::trim).filter(|alias| !alias.is_empty()) {
+        let mut own = options.take_prefixed(&format!("transforms.{alias}."));
         let class = own.take("type").unwrap_or_default();
         if class.trim() == EVENT_ROUTER {
-            routings.push(routing(alias, own, &mut predicates, prefix, version, draft));
+            chain.routings.push(routing(alias, own, &mut predicates, prefix, version, draft));
         } else {
-            leave(alias, &class, &own, draft);
+            leave(alias, &class, &own, &mut chain.undecided, draft);
         }
     }
     for (name, value) in predicates.iter() {
         let why = "a predicate of a transformation that is not carried over.";
         draft.leave(Heading::Needless, &format!("predicates.{name}"), value, why);
     }
-    routings
+    chain
 }
 
 /// Tells a transformation that is no router, with all of its options.
-fn leave(alias: &str, class: &str, own: &Given, draft: &mut Draft) {
+fn leave(alias: &str, class: &str, own: &Given, undecided: &mut Section, draft: &mut Draft) {
     let Some(entry) = options::find(TRANSFORMS, if class.is_empty() { "?" } else { class }) else { return };
     let mut sentence = entry.note.to_owned();
     let names: Vec<String> = own.iter().map(|(name, _)| format!("transforms.{alias}.{name}")).collect();
     if !names.is_empty() {
         sentence = format!("{sentence} With it goes {}.", names.join(", "));
     }
-    draft.leave(entry.fate.into(), &format!("transforms.{alias}.type"), class, &sentence);
+    let name = format!("transforms.{alias}.type");
+    match entry.fate {
+        Fate::Decide => undecided.undecided((&name, class), &name, &literal(class), &sentence),
+        _ => draft.leave(entry.fate.into(), &name, class, &sentence),
+    }
 }
 
 fn routing(
@@ -68,7 +80,7 @@ fn routing(
     section.remark(&format!("transforms.{alias}: {EVENT_ROUTER}"));
     let predicate = own.take("predicate");
     let tables = predicate.as_deref().and_then(|name| {
-        let mut predicate = predicates.take_behind(&format!("{name}."));
+        let mut predicate = predicates.take_prefixed(&format!("{name}."));
         let class = predicate.take("type").unwrap_or_default();
         let pattern = predicate.take("pattern").unwrap_or_default();
         let is_topic = class.ends_with(TOPIC_NAME_MATCHES) && !is_negated;
@@ -110,23 +122,30 @@ fn carry(alias: &str, mut own: Given, version: Version, section: &mut Section, d
                     section.remark(&format!("{}: the former name of {}{since}", full(former.name), former.now));
                     own.put(former.now, now);
                 }
-                Err(reason) => draft.leave(Heading::Cannot, &full(former.name), &value, &format!("{reason}.")),
+                Err(reason) => {
+                    let option = full(former.name);
+                    section.undecided((&option, &value), former.name, &value, &format!("{reason}."));
+                }
             }
         }
     }
     for known in Options::known() {
         let Some(value) = own.take(known.name) else { continue };
-        if Reference::of(&value).is_some() {
-            section.check(&format!(
-                "{}: references are not replaced in this section; write what it stands for.",
+        let option = full(known.name);
+        if has_reference(&value) {
+            // Under its own name it could pass for a column's.
+            let why = format!(
+                "references are not replaced in this section; write \"{}\" with what it stands for.",
                 known.name
-            ));
+            );
+            section.undecided((&option, &value), &option, &value, &why);
+            continue;
         }
         match Options::from_pairs([(known.name, value.as_str())]) {
             Ok(_) => section.pair(known.name, &value),
             Err(faults) => {
                 let reasons: Vec<_> = faults.iter().map(|fault| fault.reason.as_str()).collect();
-                draft.leave(Heading::Cannot, &full(known.name), &value, &format!("{}.", reasons.join("; ")));
+                section.undecided((&option, &value), known.name, &value, &format!("{}.", reasons.join("; ")));
             }
         }
     }

@@ -11,6 +11,7 @@ enum Line {
     Remark(String),
     Check(String),
     Pair(String, String),
+    Undecided { option: String, key: String, value: String, written: String, why: String },
 }
 
 impl Section {
@@ -26,9 +27,21 @@ impl Section {
         self.0.push(Line::Pair(name.to_owned(), value.to_owned()));
     }
 
+    /// An option that cannot be had though consumers would get other records without it: a line that walpost refuses. `written` is its
+    /// value in the notation of the section.
+    pub(super) fn undecided(&mut self, (option, value): (&str, &str), key: &str, written: &str, why: &str) {
+        let [option, key, value, written, why] = [option, key, value, written, why].map(str::to_owned);
+        self.0.push(Line::Undecided { option, key, value, written, why });
+    }
+
+    /// Puts another one after it.
+    pub(super) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Writes it under its header, or only the comments where there is nothing else.
     pub(super) fn write(&self, header: &str, with_comments: bool, draft: &mut Draft) {
-        let has_pairs = self.0.iter().any(|line| matches!(line, Line::Pair(..)));
+        let has_pairs = self.0.iter().any(|line| matches!(line, Line::Pair(..) | Line::Undecided { .. }));
         if has_pairs {
             draft.section(header);
         }
@@ -38,6 +51,12 @@ impl Section {
                 Line::Check(text) if with_comments => draft.check(text),
                 Line::Remark(_) | Line::Check(_) => {}
                 Line::Pair(name, value) => draft.option(name, value),
+                Line::Undecided { option, key, value, written, why } => {
+                    if with_comments {
+                        draft.decide(option, value, why);
+                    }
+                    draft.undecided(key, written);
+                }
             }
         }
     }

@@ -109,7 +109,7 @@ impl Login {
     }
 }
 
-/// What stands before the closing quote, and what behind it.
+/// What stands before the closing quote, and what after it.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -24,7 +24,7 @@ pub(super) fn listed(list: &str) -> Listed {
     listed
 }
 
-/// The table that a topic's pattern of a predicate stands for, behind the connector's own prefix.
+/// The table that a topic's pattern of a predicate stands for, after the connector's own prefix.
 pub(super) fn of_topic(pattern: &str, prefix: &str) -> Option<String> {
     let pattern = pattern.trim().trim_start_matches('^').trim_end_matches('$');
     let unescaped = pattern.replace("\\.", ".");

@@ -57,11 +57,33 @@ fn around() -> Fake {
         .with_file("/run/secrets/pg", "secret\n")
 }
 
+fn faults(toml: &str) -> Vec<Finding> {
+    config::parse(toml, false, &around()).err().unwrap_or_default()
+}
+
+/// The file is good but for what is to be decided, and it is not while anything is.
 #[track_caller]
 fn assert_good(imported: &Imported) {
-    let outcome = config::parse(&imported.toml, false, &around()).map(drop);
-    let faults: Vec<String> = outcome.err().into_iter().flatten().map(|fault: Finding| fault.to_string()).collect();
-    assert!(faults.is_empty(), "{}\n{}", faults.join("\n"), imported.toml);
+    let Imported { toml, undecided, .. } = imported;
+    let rest = faults(&imported.without_undecided());
+    assert!(rest.is_empty(), "{rest:?}\n{toml}");
+    let faults = faults(toml);
+    assert_eq!(faults.is_empty(), undecided.is_empty(), "{faults:?}\n{toml}");
+    for fault in &faults {
+        let line = fault.place.and_then(|place| toml.lines().nth(place.line - 1)).unwrap_or_default();
+        assert!(undecided.iter().any(|undecided| undecided == line), "{fault}\n{toml}");
+    }
+}
+
+fn of_json(options: &str) -> Imported {
+    let mut everything = Everything::default();
+    let text = format!(
+        r#"{{"connector.class":"PostgresConnector","database.hostname":"db","database.user":"u","database.dbname":"app","plugin.name":"pgoutput",
+             "table.include.list":"public.outbox","transforms":"outbox","producer.override.bootstrap.servers":"k:9092",
+             "transforms.outbox.type":"io.debezium.transforms.outbox.EventRouter"{options}}}"#
+    );
+    everything.read("f", &text).unwrap();
+    connector::import(&everything.connectors[0], &everything, None).unwrap()
 }
 
 /// Names that a line names by another one, or that every file begins with.
@@ -224,8 +246,130 @@ fn a_transformation_that_cannot_be_had_is_named_with_the_reason() {
         let mut everything = Everything::default();
         everything.read("f", &text).unwrap();
         let imported = connector::import(&everything.connectors[0], &everything, None).unwrap();
-        let whole = imported.toml.replace("\n#   ", " ");
+        let whole = imported.toml.replace("\n#   ", " ").replace("\n# ", " ");
+        assert_eq!(imported.undecided.is_empty(), entry.fate != Fate::Decide, "{}", imported.toml);
         let sentence = format!("transforms.t.type = {class}: {}", entry.note);
         assert!(whole.contains(&sentence) && whole.contains("transforms.t.a"), "{sentence}\n{}", imported.toml);
     }
+}
+
+const PREFIX: &str = r#","topic.prefix":"app""#;
+
+#[test]
+fn what_cannot_be_had_and_changes_records_keeps_the_file_from_running_until_it_is_decided() {
+    for (options, line, fault) in [
+        (
+            r#""value.converter":"io.confluent.connect.avro.AvroConverter""#,
+            "value.converter",
+            "needs a schema registry",
+        ),
+        (r#""key.converter":"com.acme.Mine""#, "key.converter", "no converter that is known here"),
+        (
+            r#""value.converter":"JsonConverter","value.converter.decimal.format":"ROMAN""#,
+            "value.converter.decimal.format",
+            "ROMAN",
+        ),
+        (r#""decimal.handling.mode":"roman""#, "decimal.handling.mode", "roman"),
+        (r#""transforms.outbox.table.op.invalid.behavior":"explode""#, "table.op.invalid.behavior", "explode"),
+        (
+            r#""transforms.outbox.table.field.event.key":"${env:KEY}""#,
+            "transforms.outbox.table.field.event.key",
+            "write \"table.field.event.key\"",
+        ),
+        (
+            r#""transforms.outbox.route.topic.replacement":"${env:P}.${routedByValue}""#,
+            "transforms.outbox.route.topic.replacement",
+            "write \"route.topic.replacement\"",
+        ),
+        (r#""topic.delimiter":"${secrets:ns/name:d}""#, "topic.delimiter", "neither a variable"),
+        (r#""converters":"isbn""#, "converters", "custom converters are Java classes"),
+        (r#""column.mask.with.3.chars":"public.outbox.payload""#, "column.mask.with.3.chars", "as they are"),
+        (r#""producer.override.partitioner.class":"com.acme.Mine""#, "partitioner.class", "murmur2"),
+        (r#""producer.override.partitioner.ignore.keys":"true""#, "partitioner.ignore.keys", "order per key"),
+        (
+            r#""transforms":"outbox,t","transforms.t.type":"org.apache.kafka.connect.transforms.RegexRouter""#,
+            "transforms.t.type",
+            "topics are not renamed",
+        ),
+    ] {
+        let imported = of_json(&format!("{PREFIX},{options}"));
+        assert_good(&imported);
+        assert_eq!(imported.undecided.len(), 1, "{}", imported.toml);
+        assert!(imported.undecided[0].starts_with(&format!("\"{line}\" = ")), "{:?}", imported.undecided);
+        assert!(
+            imported.toml.contains("# DECIDE ") && imported.toml.contains("until what DECIDE says"),
+            "{}",
+            imported.toml
+        );
+        let faults = faults(&imported.toml);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].reason.contains(fault), "{line}: {}", faults[0]);
+    }
+}
+
+#[test]
+fn everything_that_is_to_be_decided_is_told_at_once() {
+    let imported = of_json(&format!(
+        r#"{PREFIX},"key.converter":"com.acme.Mine","converters":"isbn","decimal.handling.mode":"roman",
+           "transforms.outbox.table.op.invalid.behavior":"explode","producer.override.partitioner.class":"com.acme.Mine""#
+    ));
+    let faults = faults(&imported.toml);
+    assert_eq!((faults.len(), imported.undecided.len()), (5, 5), "{faults:?}");
+}
+
+#[test]
+fn what_cannot_be_had_and_changes_no_record_keeps_no_file_from_running() {
+    for options in [
+        r#""exactly.once.support":"required""#,
+        r#""connection.factory.class":"x""#,
+        r#""producer.override.partitioner.ignore.keys":"false""#,
+        r#""provide.transaction.metadata":"true""#,
+        r#""value.converter":"JsonConverter","value.converter.basic.auth.user.info":"u:hunter2""#,
+    ] {
+        let imported = of_json(&format!("{PREFIX},{options}"));
+        assert_good(&imported);
+        assert!(imported.undecided.is_empty() && !imported.toml.contains("hunter2"), "{}", imported.toml);
+    }
+}
+
+#[test]
+fn a_connector_without_the_prefix_that_debezium_requires_is_told_so() {
+    let imported = of_json("");
+    let whole = imported.toml.replace("\n# ", " ");
+    assert!(whole.contains("CHECK topic.prefix: the connector has none"), "{}", imported.toml);
+    let faults = faults(&imported.toml);
+    assert!(faults.len() == 1 && faults[0].reason.contains("topic.prefix"), "{faults:?}");
+    assert!(!of_json(PREFIX).toml.contains("CHECK topic.prefix"));
+}
+
+#[test]
+fn a_dollar_of_connects_is_read_back_as_what_it_meant() {
+    let options = |host: &str, slot: &str| {
+        let options = format!(
+            r#"{PREFIX},"database.hostname":"{host}","slot.name":"{slot}","publication.name":"{slot}","database.sslrootcert":"{slot}""#
+        );
+        of_json(&options).toml
+    };
+    for (value, written) in [
+        ("a${x}b", "a$${x}b"),
+        ("a$$b", "a$$$b"),
+        ("a$b", "a$b"),
+        ("${env:PGUSER_CDC}", "${PGUSER_CDC}"),
+        ("${dir:/run/secrets:pg}", "${file:/run/secrets/pg}"),
+        ("${secrets:ns/name:x}", "${secrets:ns/name:x}"),
+        ("db-${env:PGUSER_CDC}.$${x}", "db-${PGUSER_CDC}.$$$${x}"),
+    ] {
+        let toml = options(value, value);
+        for line in [
+            format!("url = \"postgres://u@{written}/app\""),
+            format!("slot = \"{written}\""),
+            format!("publication = \"{written}\""),
+            format!("sslrootcert = \"{written}\""),
+        ] {
+            assert!(toml.lines().any(|found| found == line), "{line}\n{toml}");
+        }
+    }
+    let with_port = options("${env:A},b${x}:5433", "s").replace("\n# ", " ");
+    assert!(with_port.contains("url = \"postgres://u@${A},b$${x}:5433/app\""), "{with_port}");
+    assert!(with_port.contains("Set before the start: A."), "{with_port}");
 }

@@ -38,6 +38,48 @@ pub(super) fn literal(value: &str) -> String {
     literal
 }
 
+/// A value in walpost's notation: what Connect takes for a reference is `written`, wherever it stands, and the rest means itself.
+pub(super) fn notation(value: &str, mut written: impl FnMut(&Reference) -> String) -> String {
+    let mut notation = String::new();
+    let (mut text, mut rest) = (String::new(), value);
+    while let Some((before, opened)) = rest.split_once("${") {
+        text.push_str(before);
+        let end = opened.find('}').map_or(opened.len(), |end| end + 1);
+        let (inside, after) = opened.split_at(end);
+        match Reference::of(&format!("${{{inside}")) {
+            Some(reference) => {
+                notation.push_str(&literal_before_reference(&text));
+                notation.push_str(&written(&reference));
+                text.clear();
+                rest = after;
+            }
+            None => {
+                text.push_str("${");
+                rest = opened;
+            }
+        }
+    }
+    text.push_str(rest);
+    notation + &literal(&text)
+}
+
+/// A dollar sign at the end would escape that of the reference.
+fn literal_before_reference(text: &str) -> String {
+    let mut literal = literal(&format!("{text}$"));
+    literal.pop();
+    literal
+}
+
+/// Whether Connect replaces anything in a value.
+pub(super) fn has_reference(value: &str) -> bool {
+    let mut has_one = false;
+    notation(value, |_| {
+        has_one = true;
+        String::new()
+    });
+    has_one
+}
+
 /// Whether a value must not be shown, by its option's name.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
@@ -175,6 +217,27 @@ mod tests {
             ("heartbeat.action.query", "INSERT\nINTO", "INSERT INTO"),
         ] {
             assert_eq!(shown(name, value), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn references_are_translated_wherever_they_stand() {
+        for (value, expected) in [
+            ("plain", "plain"),
+            ("${env:A}", "<A>"),
+            ("db-${env:ZONE}.x${env:B}", "db-<ZONE>.x<B>"),
+            ("$${env:A}", "$$<A>"),
+            ("a$${env:A}$", "a$$<A>$"),
+            ("${x}${env:A}", "$${x}<A>"),
+            ("${x", "$${x"),
+            ("${secrets:a:b}", "<?>"),
+        ] {
+            let written = |reference: &Reference| match reference {
+                Reference::Variable(name) => format!("<{name}>"),
+                _ => "<?>".to_owned(),
+            };
+            assert_eq!(notation(value, written), expected, "{value}");
+            assert_eq!(has_reference(value), expected.contains('<'), "{value}");
         }
     }
 

@@ -5,20 +5,27 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use walpost_core::outbox::{Outbox, TableName};
+use walpost_core::poison::{OnBadRow, OnClosedRoute, Policy};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
-use super::{Checkpoint, Group, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store};
+use super::{
+    Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store,
+};
 use crate::config::finding::Findings;
 use crate::config::raw::{self, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
 use crate::config::table_name::{self, MAX_NAME_BYTES};
 use crate::config::value::{Millis, Names, Property, Size, Text};
-use crate::observe;
+use crate::observe::log;
 
 /// PostgreSQL's integers, which its timeouts are.
 const MAX_GUC_MILLIS: u64 = i32::MAX as u64;
+
+/// Longer than anything is kept that is to be deleted one day: ten years.
+const MAX_DAYS: u64 = 3653;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Longer than any wait that is meant: a year.
 const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
@@ -34,11 +41,13 @@ pub(in crate::config) fn from_file(
     let name = conversion.name(&file.relay.name, &file.source.slot.value.value);
     let source = conversion.source(&file.source, slot, name.as_deref());
     let outboxes = conversion.outboxes(&file.outboxes);
+    let dead_letter = conversion.dead_letter(&file.dead_letter);
     let limits = conversion.limits(&file.limits);
     let sink = conversion.sink(&file.sink, &file.limits);
     let checkpoint = conversion.checkpoint(file, sink.as_ref(), name.as_deref());
     let retry = conversion.retry(&file.retry);
     let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
+    let http = conversion.http(&file.http);
     let log = conversion.log(&file.log);
     Some(Settings {
         name: name?,
@@ -46,9 +55,11 @@ pub(in crate::config) fn from_file(
         outboxes: outboxes?,
         checkpoint: checkpoint?,
         sink: sink?,
+        dead_letter: dead_letter?,
         limits: limits?,
         retry: retry?,
         stop_timeout: stop_timeout?,
+        http: http?,
         log: log?,
     })
 }
@@ -104,7 +115,7 @@ impl Conversion<'_> {
         })
     }
 
-    /// The connection: the URL, the keys beside it, and libpq's variables behind both.
+    /// The connection: the URL, the keys beside it, and libpq's variables for what both leave out.
     fn connection(&mut self, source: &raw::Source, name: &str) -> Option<ConnectionSettings> {
         self.given_once(source);
         let password = self.password(source);
@@ -415,6 +426,27 @@ impl Conversion<'_> {
         self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
     }
 
+    fn dead_letter(&mut self, typed: &raw::DeadLetter) -> Option<DeadLetter> {
+        let flood_limit = self.at_least_one(&typed.flood_limit);
+        let Size(parked_bytes) = typed.parked_bytes.value;
+        if parked_bytes == 0 {
+            let reason = "no row could ever wait behind another; write at least 1, and \"256MiB\" if in doubt, or on_bad_row = \"dead_letter\"";
+            self.fault(&typed.parked_bytes, reason);
+        }
+        let keep_ended = self.days(&typed.keep_ended_days);
+        let on_bad_row = match typed.on_bad_row.value {
+            raw::OnBadRow::Park => OnBadRow::Park,
+            raw::OnBadRow::DeadLetter => OnBadRow::DeadLetter,
+            raw::OnBadRow::Stop => OnBadRow::Stop,
+        };
+        let on_closed_route = match typed.on_closed_route.value {
+            raw::OnClosedRoute::Hold => OnClosedRoute::Hold,
+            raw::OnClosedRoute::DeadLetter => OnClosedRoute::DeadLetter,
+        };
+        let policy = Policy { on_bad_row, on_closed_route, flood_limit: flood_limit?, parked_bytes };
+        Some(DeadLetter { policy, keep_ended: keep_ended? }).filter(|_| parked_bytes > 0)
+    }
+
     fn limits(&mut self, limits: &raw::Limits) -> Option<Limits> {
         let records = self.at_least_one(&limits.in_flight_records).and_then(|count| usize::try_from(count).ok());
         let Size(bytes) = limits.in_flight_bytes.value;
@@ -444,13 +476,31 @@ impl Conversion<'_> {
         Some(Retry { initial, max })
     }
 
+    fn http(&mut self, http: &raw::Http) -> Option<Http> {
+        let stalled_after = self.millis(&http.stalled_after_ms, 1000, MAX_MILLIS);
+        let listen = match http.listen.value.value.as_str() {
+            "" | "off" => Some(None),
+            typed => match typed.parse() {
+                Ok(address) => Some(Some(address)),
+                Err(_) => {
+                    self.fault(
+                        &http.listen,
+                        format!("{typed:?} is no IP address with a port; write \"127.0.0.1:9464\", \"[::1]:9464\" or \"off\""),
+                    );
+                    None
+                }
+            },
+        };
+        Some(Http { listen: listen?, stalled_after: stalled_after? })
+    }
+
     fn log(&mut self, log: &raw::Log) -> Option<Log> {
-        let variable = self.around.variable(observe::VARIABLE).filter(|filter| !filter.is_empty());
-        if let Some(Err(reason)) = variable.as_deref().map(observe::check) {
-            self.findings.fault(observe::VARIABLE, None, reason);
+        let variable = self.around.variable(log::VARIABLE).filter(|filter| !filter.is_empty());
+        if let Some(Err(reason)) = variable.as_deref().map(log::check) {
+            self.findings.fault(log::VARIABLE, None, reason);
             return None;
         }
-        if let Err(reason) = observe::check(&log.level.value.value) {
+        if let Err(reason) = log::check(&log.level.value.value) {
             self.fault(&log.level, reason);
             return None;
         }
@@ -465,6 +515,14 @@ impl Conversion<'_> {
         }
         self.fault(field, format!("{millis} is out of range; write {least} to {most} milliseconds"));
         None
+    }
+
+    fn days(&mut self, field: &Field<u64>) -> Option<Duration> {
+        let days = u32::try_from(field.value).ok().filter(|_| (1..=MAX_DAYS).contains(&field.value));
+        if days.is_none() {
+            self.fault(field, format!("{} is out of range; write 1 to {MAX_DAYS} days", field.value));
+        }
+        days.map(|days| DAY * days)
     }
 
     fn at_least_one(&mut self, field: &Field<u64>) -> Option<u64> {

@@ -12,6 +12,8 @@ use walpost_core::options::OptionFault;
 use walpost_core::router::{Connector, Options, Router};
 use walpost_postgres::ConnectionSettings;
 
+use crate::debezium::options;
+
 /// Without Kafka there are no settings of it.
 #[cfg(not(feature = "kafka"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +48,11 @@ pub(super) fn connection(url: &str, lookup: impl Fn(&str) -> Option<String>) -> 
 
 /// Judges the options of a connector, one by one and together.
 pub(super) fn connector<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, run_id: &str) -> Judgement<Connector> {
-    let parsed = connect::Options::from_pairs(pairs).map_err(sentences)?;
+    let pairs: Vec<_> = pairs.collect();
+    let parsed = match connect::Options::from_pairs(pairs.iter().copied()) {
+        Ok(parsed) => parsed,
+        Err(faults) => return Err(to_decide(sentences(and_of_the_rest(faults, &pairs, run_id)), &pairs)),
+    };
     let connector = Connector::new(parsed.options, run_id).map_err(sentences)?;
     let warnings = parsed.warnings.into_iter().chain(connector.warnings().map(str::to_owned));
     let warnings = warnings.map(Sentence::about_all).collect();
@@ -65,6 +71,29 @@ fn sentences(faults: Vec<OptionFault>) -> Vec<Sentence> {
     faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
 }
 
+/// Faults of single options, and what is wrong with the others together, so that all is told at once.
+fn and_of_the_rest(mut faults: Vec<OptionFault>, pairs: &[(&str, &str)], run_id: &str) -> Vec<OptionFault> {
+    let rest = pairs.iter().copied().filter(|(name, _)| faults.iter().all(|fault| fault.option != *name));
+    let parsed = connect::Options::from_pairs(rest).ok();
+    let more = parsed.and_then(|parsed| Connector::new(parsed.options, run_id).err());
+    faults.extend(more.into_iter().flatten());
+    faults
+}
+
+/// Where an import left an option to decide, that is what is wrong, and not that nobody knows its name.
+fn to_decide(mut faults: Vec<Sentence>, pairs: &[(&str, &str)]) -> Vec<Sentence> {
+    for Sentence { key, reason } in &mut faults {
+        let pair = pairs.iter().find(|(name, _)| key.as_deref() == Some(name));
+        if let Some(entry) = pair.and_then(|(name, value)| options::to_decide(name, value)) {
+            *reason = format!(
+                "this is an option of Debezium's that cannot be had: {} Decide what consumers are to get without it, and delete this line",
+                entry.note
+            );
+        }
+    }
+    faults
+}
+
 /// Judges the properties of a producer. `records` and `bytes` are the limits on what is in flight.
 #[cfg(feature = "kafka")]
 pub(super) fn kafka<'a>(
@@ -72,9 +101,11 @@ pub(super) fn kafka<'a>(
     records: usize,
     bytes: usize,
 ) -> Judgement<KafkaSettings> {
-    let settings = KafkaSettings::from_properties(pairs, Limits { records, bytes });
-    let settings = settings.map_err(|faults| -> Vec<_> {
-        faults.into_iter().map(|fault| Sentence::about(fault.name, fault.reason)).collect()
+    let pairs: Vec<_> = pairs.collect();
+    let settings = KafkaSettings::from_properties(pairs.iter().copied(), Limits { records, bytes });
+    let settings = settings.map_err(|faults| {
+        let faults = faults.into_iter().map(|fault| Sentence::about(fault.name, fault.reason));
+        to_decide(faults.collect(), &pairs)
     })?;
     let warnings = settings.warnings().iter().map(Sentence::about_all).collect();
     Ok((settings, warnings))

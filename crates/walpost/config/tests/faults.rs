@@ -159,6 +159,17 @@ fn a_number_out_of_range_is_told_the_range() {
         (with("", "[limits]\nin_flight_bytes = 99999999999999999999"), "limits.in_flight_bytes"),
         (with("", "[retry]\ninitial_ms = 0"), "retry.initial_ms: 0 is out of range"),
         (with("", "[retry]\ninitial_ms = 40000"), "retry.initial_ms: the first wait (40000 ms) is longer"),
+        (with("", "[dead_letter]\nflood_limit = 0"), "dead_letter.flood_limit: it has to be at least 1"),
+        (with("", "[dead_letter]\nparked_bytes = 0"), "dead_letter.parked_bytes: no row could ever wait"),
+        (
+            with("", "[dead_letter]\nkeep_ended_days = 0"),
+            "dead_letter.keep_ended_days: 0 is out of range; write 1 to 3653",
+        ),
+        (
+            with("", "[dead_letter]\nkeep_ended_days = 4294967297"),
+            "dead_letter.keep_ended_days: 4294967297 is out of range",
+        ),
+        (with("", "[dead_letter]\non_bad_row = \"parc\""), "did you mean \"park\"?"),
     ]);
 }
 

@@ -20,11 +20,11 @@ pub(super) const TABLES: Group = Group {
         "column.exclude.list", "", "1.3" .. "", Needless: "a column is published only where the router's options name it.";
         "column.whitelist", "", "1.2" .. "1.9", Needless: "a column is published only where the router's options name it.";
         "column.blacklist", "", "0.9" .. "1.9", Needless: "a column is published only where the router's options name it.";
-        "column.mask.hash.*", "", "1.2" .. "", Cannot: "values are published as they are; mask them where the row is written.";
-        "column.mask.with.*.chars", "", "0.9" .. "", Cannot: "values are published as they are; mask them where the row is written.";
-        "column.truncate.to.*.chars", "", "0.9" .. "", Cannot: "values are published as they are; cut them where the row is written.";
-        "column.propagate.source.type", "", "0.9" .. "", Cannot: "schemas do not carry the column's type as parameters; it shows only with converters that write schemas.";
-        "datatype.propagate.source.type", "", "1.0" .. "", Cannot: "schemas do not carry the column's type as parameters; it shows only with converters that write schemas.";
+        "column.mask.hash.*", "", "1.2" .. "", Decide: "values are published as they are; mask them where the row is written.";
+        "column.mask.with.*.chars", "", "0.9" .. "", Decide: "values are published as they are; mask them where the row is written.";
+        "column.truncate.to.*.chars", "", "0.9" .. "", Decide: "values are published as they are; cut them where the row is written.";
+        "column.propagate.source.type", "", "0.9" .. "", Decide: "schemas do not carry the column's type as parameters; it shows only with converters that write schemas.";
+        "datatype.propagate.source.type", "", "1.0" .. "", Decide: "schemas do not carry the column's type as parameters; it shows only with converters that write schemas.";
         "message.key.columns", "", "1.0" .. "", Needless: "the router makes the key, of the column that table.field.event.key names.";
         "skipped.operations", "t", "1.1" .. "", Better: "nothing but inserts is published; in a publication that walpost makes the server sends nothing else.";
         "skip.messages.without.change", "false", "2.2" .. "", Needless: "it concerns updates, and none is published.";
@@ -54,8 +54,8 @@ pub(super) const VALUES: Group = Group {
         "schema.name.adjustment.mode", "none", "1.9" .. "", Same: "`[outbox.connect]`; the default was `avro` up to 1.9.";
         "field.name.adjustment.mode", "none", "2.2" .. "", Needless: "the connector's option concerns the names of columns, and the router's own one has the same name.";
         "sanitize.field.names", "false", "1.0" .. "2.1", Needless: "names of columns are part of no record, but for those that `table.fields.additional.placement` gives.";
-        "converters", "", "1.1" .. "", Cannot: "custom converters are Java classes; every type of PostgreSQL is published by the rules of Debezium's own converters.";
-        "post.processors", "", "2.5" .. "", Cannot: "post processors are Java classes.";
+        "converters", "", "1.1" .. "", Decide: "custom converters are Java classes; every type of PostgreSQL is published by the rules of Debezium's own converters.";
+        "post.processors", "", "2.5" .. "", Decide: "post processors are Java classes.";
         "source.struct.version", "v2", "1.0" .. "1.9", Needless: "the router drops the source block.";
         "sourceinfo.struct.maker", "", "2.3" .. "", Needless: "the router drops the source block.";
         "include.schema.changes", "true", "0.9" .. "", Needless: "the PostgreSQL connector never published schema changes.";

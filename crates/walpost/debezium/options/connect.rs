@@ -101,45 +101,45 @@ pub(super) const WORKER: Group = Group {
 pub(super) const TRANSFORMS: Group = Group {
     title: "Other transformations",
     prefix: "",
-    about: "A connector's chain may hold more than the router. What stands in front of it mostly changes what the router makes void; what stands behind it \
+    about: "A connector's chain may hold more than the router. What stands in front of it mostly changes what the router makes void; what stands after it \
             changes records, and walpost changes none.",
     entries: entries! {
         "io.debezium.transforms.outbox.EventRouter", "", "0.9" .. "", Same: "`[outbox.router]`.";
         "io.debezium.connector.mongodb.transforms.outbox.MongoEventRouter", "", "1.8" .. "", Cannot: "it is MongoDB's.";
-        "org.apache.kafka.connect.transforms.RegexRouter", "", "" .. "", Cannot: "topics are not renamed behind the router; say it in route.topic.regex and route.topic.replacement, which are the same two expressions.";
+        "org.apache.kafka.connect.transforms.RegexRouter", "", "" .. "", Decide: "topics are not renamed after the router; say it in route.topic.regex and route.topic.replacement, which are the same two expressions.";
         "io.debezium.transforms.ByLogicalTableRouter", "", "0.9" .. "", Cannot: "the router names the topics; of a partitioned outbox the root is the table, which is what this is mostly for.";
-        "org.apache.kafka.connect.transforms.TimestampRouter", "", "" .. "", Cannot: "a topic's name cannot hold the time; write it into the column of route.by.field.";
-        "org.apache.kafka.connect.transforms.Filter", "", "" .. "", Cannot: "every row of an outbox is published; with PostgreSQL 15 the publication can have a WHERE for the table.";
-        "io.debezium.transforms.Filter", "", "1.2" .. "", Cannot: "every row of an outbox is published; with PostgreSQL 15 the publication can have a WHERE for the table.";
-        "io.debezium.transforms.ContentBasedRouter", "", "1.2" .. "", Cannot: "there are no scripts; write the topic into the column of route.by.field.";
-        "org.apache.kafka.connect.transforms.InsertHeader", "", "" .. "", Cannot: "a header with a fixed value needs a column: ALTER TABLE … ADD COLUMN … DEFAULT '…', and table.fields.additional.placement.";
-        "org.apache.kafka.connect.transforms.DropHeaders", "", "" .. "", Cannot: "headers are those that the router places; the context headers go with extended.headers.enabled = false.";
-        "org.apache.kafka.connect.transforms.HeaderFrom$Value", "", "" .. "", Cannot: "use table.fields.additional.placement with `header`.";
-        "org.apache.kafka.connect.transforms.HeaderFrom$Key", "", "" .. "", Cannot: "use table.fields.additional.placement with `header`.";
-        "org.apache.kafka.connect.transforms.InsertField$*", "", "" .. "", Cannot: "use table.fields.additional.placement with `envelope`, of a column that has the value.";
-        "org.apache.kafka.connect.transforms.ReplaceField$*", "", "" .. "", Cannot: "payloads pass byte for byte; leave the field out where the row is written, or name an envelope's field with an alias.";
-        "org.apache.kafka.connect.transforms.MaskField$*", "", "" .. "", Cannot: "payloads pass byte for byte; mask the field where the row is written.";
-        "org.apache.kafka.connect.transforms.Cast$*", "", "" .. "", Cannot: "payloads pass byte for byte; give the column the type.";
-        "org.apache.kafka.connect.transforms.ExtractField$*", "", "" .. "", Cannot: "payloads pass byte for byte; the router takes the value from the column of table.field.event.payload.";
-        "org.apache.kafka.connect.transforms.ValueToKey", "", "" .. "", Cannot: "use table.field.event.key.";
-        "org.apache.kafka.connect.transforms.HoistField$*", "", "" .. "", Cannot: "payloads pass byte for byte; an envelope of table.fields.additional.placement holds the payload in a field.";
-        "org.apache.kafka.connect.transforms.Flatten$*", "", "" .. "", Cannot: "payloads pass byte for byte.";
-        "org.apache.kafka.connect.transforms.SetSchemaMetadata$*", "", "" .. "", Cannot: "schemas are named as the router names them; for a version use table.field.event.schema.version.";
-        "org.apache.kafka.connect.transforms.TimestampConverter$*", "", "" .. "", Cannot: "payloads pass byte for byte; table.field.event.timestamp takes `timestamptz` too.";
+        "org.apache.kafka.connect.transforms.TimestampRouter", "", "" .. "", Decide: "a topic's name cannot hold the time; write it into the column of route.by.field.";
+        "org.apache.kafka.connect.transforms.Filter", "", "" .. "", Decide: "every row of an outbox is published; with PostgreSQL 15 the publication can have a WHERE for the table.";
+        "io.debezium.transforms.Filter", "", "1.2" .. "", Decide: "every row of an outbox is published; with PostgreSQL 15 the publication can have a WHERE for the table.";
+        "io.debezium.transforms.ContentBasedRouter", "", "1.2" .. "", Decide: "there are no scripts; write the topic into the column of route.by.field.";
+        "org.apache.kafka.connect.transforms.InsertHeader", "", "" .. "", Decide: "a header with a fixed value needs a column: ALTER TABLE … ADD COLUMN … DEFAULT '…', and table.fields.additional.placement.";
+        "org.apache.kafka.connect.transforms.DropHeaders", "", "" .. "", Decide: "headers are those that the router places; the context headers go with extended.headers.enabled = false.";
+        "org.apache.kafka.connect.transforms.HeaderFrom$Value", "", "" .. "", Decide: "use table.fields.additional.placement with `header`.";
+        "org.apache.kafka.connect.transforms.HeaderFrom$Key", "", "" .. "", Decide: "use table.fields.additional.placement with `header`.";
+        "org.apache.kafka.connect.transforms.InsertField$*", "", "" .. "", Decide: "use table.fields.additional.placement with `envelope`, of a column that has the value.";
+        "org.apache.kafka.connect.transforms.ReplaceField$*", "", "" .. "", Decide: "payloads pass byte for byte; leave the field out where the row is written, or name an envelope's field with an alias.";
+        "org.apache.kafka.connect.transforms.MaskField$*", "", "" .. "", Decide: "payloads pass byte for byte; mask the field where the row is written.";
+        "org.apache.kafka.connect.transforms.Cast$*", "", "" .. "", Decide: "payloads pass byte for byte; give the column the type.";
+        "org.apache.kafka.connect.transforms.ExtractField$*", "", "" .. "", Decide: "payloads pass byte for byte; the router takes the value from the column of table.field.event.payload.";
+        "org.apache.kafka.connect.transforms.ValueToKey", "", "" .. "", Decide: "use table.field.event.key.";
+        "org.apache.kafka.connect.transforms.HoistField$*", "", "" .. "", Decide: "payloads pass byte for byte; an envelope of table.fields.additional.placement holds the payload in a field.";
+        "org.apache.kafka.connect.transforms.Flatten$*", "", "" .. "", Decide: "payloads pass byte for byte.";
+        "org.apache.kafka.connect.transforms.SetSchemaMetadata$*", "", "" .. "", Decide: "schemas are named as the router names them; for a version use table.field.event.schema.version.";
+        "org.apache.kafka.connect.transforms.TimestampConverter$*", "", "" .. "", Decide: "payloads pass byte for byte; table.field.event.timestamp takes `timestamptz` too.";
         "io.debezium.transforms.ExtractNewRecordState", "", "1.0" .. "", Cannot: "beside the router it does nothing for outbox rows; other tables are not published.";
         "io.debezium.transforms.UnwrapFromEnvelope", "", "0.9" .. "1.1", Cannot: "beside the router it does nothing for outbox rows; other tables are not published.";
         "io.debezium.transforms.ExtractChangedRecordState", "", "2.2" .. "", Cannot: "other tables are not published.";
-        "io.debezium.transforms.HeaderToValue", "", "2.2" .. "", Cannot: "use table.fields.additional.placement with `envelope`.";
-        "io.debezium.transforms.partitions.PartitionRouting", "", "2.2" .. "", Cannot: "the producer chooses by the key; use table.fields.additional.placement with `partition`, of an integer column.";
-        "io.debezium.transforms.partitions.ComputePartition", "", "2.1" .. "2.4", Cannot: "the producer chooses by the key; use table.fields.additional.placement with `partition`, of an integer column.";
-        "io.debezium.transforms.TimezoneConverter", "", "2.4" .. "", Cannot: "times are published in UTC, as Debezium has them.";
+        "io.debezium.transforms.HeaderToValue", "", "2.2" .. "", Decide: "use table.fields.additional.placement with `envelope`.";
+        "io.debezium.transforms.partitions.PartitionRouting", "", "2.2" .. "", Decide: "the producer chooses by the key; use table.fields.additional.placement with `partition`, of an integer column.";
+        "io.debezium.transforms.partitions.ComputePartition", "", "2.1" .. "2.4", Decide: "the producer chooses by the key; use table.fields.additional.placement with `partition`, of an integer column.";
+        "io.debezium.transforms.TimezoneConverter", "", "2.4" .. "", Decide: "times are published in UTC, as Debezium has them.";
         "io.debezium.transforms.SchemaChangeEventFilter", "", "2.4" .. "", Needless: "there are no schema changes.";
-        "io.debezium.transforms.VectorToJsonConverter", "", "3.1" .. "", Cannot: "payloads pass byte for byte.";
-        "io.debezium.transforms.GeometryFormatTransformer", "", "3.4" .. "", Cannot: "payloads pass byte for byte.";
+        "io.debezium.transforms.VectorToJsonConverter", "", "3.1" .. "", Decide: "payloads pass byte for byte.";
+        "io.debezium.transforms.GeometryFormatTransformer", "", "3.4" .. "", Decide: "payloads pass byte for byte.";
         "io.debezium.transforms.tracing.ActivateTracingSpan", "", "1.4" .. "", Cannot: "beside the router it does what the router's own tracing options do.";
         "io.debezium.connector.postgresql.transforms.DecodeLogicalDecodingMessageContent", "", "3.0" .. "", Cannot: "logical decoding messages are not published; write a row into an outbox table.";
         "io.debezium.connector.postgresql.transforms.timescaledb.TimescaleDb", "", "2.4" .. "", Cannot: "hypertables are not published.";
-        "com.redhat.insights.expandjsonsmt.ExpandJSON$*", "", "" .. "", Cannot: "use table.expand.json.payload.";
-        "*", "", "" .. "", Cannot: "transformations are Java classes, of which only the outbox event router is built in; do this before the row is written, or in the consumer.";
+        "com.redhat.insights.expandjsonsmt.ExpandJSON$*", "", "" .. "", Decide: "use table.expand.json.payload.";
+        "*", "", "" .. "", Decide: "transformations are Java classes, of which only the outbox event router is built in; do this before the row is written, or in the consumer.";
     },
 };

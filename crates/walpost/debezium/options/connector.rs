@@ -5,7 +5,7 @@ use super::{Group, entries};
 pub(super) const DATABASE: Group = Group {
     title: "The database",
     prefix: "",
-    about: "The connection is one URL here, with libpq's variables behind it.",
+    about: "The connection is one URL here; libpq's variables give what it leaves out.",
     entries: entries! {
         "database.hostname", "", "0.9" .. "", Same: "the host of `source.url`; several, separated by commas, are tried in order.";
         "database.port", "5432", "0.9" .. "", Same: "the port of `source.url`.";

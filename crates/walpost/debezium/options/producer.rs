@@ -65,10 +65,10 @@ pub(super) const PRODUCER: Group = Group {
         "receive.buffer.bytes", "32768", "" .. "", Same: "`socket.receive.buffer.bytes`.";
         "socket.connection.setup.timeout.ms", "10000", "" .. "", Same: "`[sink.kafka]`.";
         "socket.connection.setup.timeout.max.ms", "30000", "" .. "", Needless: "`socket.connection.setup.timeout.ms` bounds every try.";
-        "partitioner.class", "", "" .. "", Cannot: "there are no Java classes here; keys go to the partition that Kafka's own partitioner gives them (murmur2).";
-        "partitioner.ignore.keys", "false", "" .. "", Cannot: "with it the order per key is lost; set `partitioner = \"random\"` by hand if that is meant.";
+        "partitioner.class", "", "" .. "", Decide: "there are no Java classes here; keys go to the partition that Kafka's own partitioner gives them (murmur2).";
+        "partitioner.ignore.keys", "false", "" .. "", Decide: "with it the order per key is lost; set `partitioner = \"random\"` by hand if that is meant.";
         "partitioner.*", "", "" .. "", Needless: "librdkafka has a sticky partitioner of its own for records without a key.";
-        "interceptor.classes", "", "" .. "", Cannot: "there are no Java classes here.";
+        "interceptor.classes", "", "" .. "", Decide: "there are no Java classes here; one that changes no record can be left out.";
         "key.serializer", "", "" .. "", Needless: "converters make bytes.";
         "value.serializer", "", "" .. "", Needless: "converters make bytes.";
         "metric.reporters", "", "" .. "", Needless: "there is no JMX here.";

@@ -5,8 +5,8 @@ use super::{Group, entries};
 pub(super) const SERVER: Group = Group {
     title: "Debezium Server",
     prefix: "",
-    about: "In its `application.properties` the connector's options stand behind `debezium.source.`, the transformations behind `debezium.transforms.`, and \
-            the producer's properties behind `debezium.sink.kafka.producer.`. It drops headers that are null, which Connect and walpost do not.",
+    about: "In its `application.properties` the connector's options begin with `debezium.source.`, the transformations with `debezium.transforms.`, and \
+            the producer's properties with `debezium.sink.kafka.producer.`. It drops headers that are null, which Connect and walpost do not.",
     entries: entries! {
         "debezium.source.*", "", "1.2" .. "", Same: "as the connector's option of that name.";
         "debezium.transforms", "", "1.2" .. "", Same: "as the connector's option of that name.";

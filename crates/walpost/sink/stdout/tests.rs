@@ -154,7 +154,7 @@ async fn a_pipe_that_is_closed_while_it_stalls_fails_all_that_is_out() {
     // What a batch of its own put into the pipe has been delivered, as far as anyone can tell; a pipe holds some hundred lines.
     let first = *failed.first().unwrap();
     assert!(first < 1000, "{first}");
-    assert_eq!(failed, (first..accepted).collect(), "a record was delivered behind a failed one");
+    assert_eq!(failed, (first..accepted).collect(), "a record was delivered after a failed one");
 }
 
 #[tokio::test]

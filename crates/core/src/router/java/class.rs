@@ -56,7 +56,7 @@ impl Translator {
         if self.cursor.starts_with("]") || self.cursor.starts_with("&&") {
             return all.ok_or_else(|| Refusal::at(position, "nothing stands to the right of this \"&&\""));
         }
-        Err(self.cursor.refuse("a single \"&\" behind an \"&&\"; write it as \\&"))
+        Err(self.cursor.refuse("a single \"&\" after an \"&&\"; write it as \\&"))
     }
 
     /// One character, one range, or an escape that stands for several.

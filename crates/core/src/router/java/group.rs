@@ -67,7 +67,7 @@ impl Translator {
         }
     }
 
-    /// A name and the `>` behind it.
+    /// A name and the `>` after it.
     pub(super) fn group_name(&mut self) -> Result<String, Refusal> {
         let position = self.cursor.position();
         let name = self.cursor.take_while(|ch| ch.is_ascii_alphanumeric());

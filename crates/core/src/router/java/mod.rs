@@ -8,7 +8,7 @@
 //!
 //! What it refuses to do: guess. A construct that cannot be translated exactly is refused when the relay starts, by name and
 //! position. What remains: the tables of Unicode are newer than those of JDK 17; `\b` follows JDK 19 (its word characters are
-//! those of `\w`), and a combining mark behind a word does not extend it; and where an attempt failed behind a look-ahead, an
+//! those of `\w`), and a combining mark after a word does not extend it; and where an attempt failed after a look-ahead, an
 //! atomic group or a possessive quantifier, Java may keep what a group in there had captured, which here is gone.
 
 mod class;

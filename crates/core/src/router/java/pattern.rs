@@ -247,7 +247,7 @@ impl Translator {
         })
     }
 
-    /// The atom with the quantifier behind it, if there is one. `groups_before` is how many groups were opened before it.
+    /// The atom with the quantifier after it, if there is one. `groups_before` is how many groups were opened before it.
     ///
     /// Java does not go back into a repetition of a possessive quantifier once it is over, not even to reach the number that
     /// is asked for; nor into a repeated `\R`. What it captures of a repetition that took nothing is its own secret.
@@ -269,7 +269,7 @@ impl Translator {
         let mode = self.cursor.take_if(|ch| matches!(ch, '?' | '+'));
         self.skip_comments();
         if self.cursor.starts_with("{") {
-            return Err(self.cursor.refuse("a quantifier behind a quantifier; put the first one into a group"));
+            return Err(self.cursor.refuse("a quantifier after a quantifier; put the first one into a group"));
         }
         let is_atomic = mode == Some('+') || atom.kind == Kind::LineEnding;
         let mut text = if is_atomic { format!("(?>{})", atom.part.text) } else { atom.part.text };
@@ -346,7 +346,7 @@ fn ends_comment(ch: char, unix_lines: bool) -> bool {
     if unix_lines { ch == '\n' } else { matches!(ch, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}') }
 }
 
-/// `^`. In multi-line mode it holds behind every line terminator, but never at the end of the text.
+/// `^`. In multi-line mode it holds after every line terminator, but never at the end of the text.
 fn line_start(flags: Flags) -> &'static str {
     match flags {
         Flags { multiline: false, .. } => r"\A",

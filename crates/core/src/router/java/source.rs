@@ -97,7 +97,7 @@ impl Cursor {
         self.next = self.next.saturating_add(count).min(self.tokens.len());
     }
 
-    /// The position of the next token; behind the last one at the end.
+    /// The position of the next token; after the last one at the end.
     pub(super) fn position(&self) -> usize {
         let end = self.tokens.last().map_or(1, |last| last.position + 1);
         self.token(0).map_or(end, |token| token.position)

@@ -216,7 +216,7 @@ fn what_cannot_be_translated_is_refused_by_name_and_position() {
         ("(?<a>b)(?<a>c)", 11, "second group"),
         ("(?<a-b>c)", 4, "name of a group"),
         ("a**", 3, "nothing for this \"*\""),
-        ("a{2}{3}", 5, "behind a quantifier"),
+        ("a{2}{3}", 5, "after a quantifier"),
         ("a{,3}", 2, "starts no repetition"),
         ("{", 1, "nothing for this \"{\""),
         ("a{3,2}", 2, "below the lower"),

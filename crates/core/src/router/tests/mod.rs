@@ -53,7 +53,7 @@ const ORDER: [Field<'static>; 5] = [
     ("payload", JSONB, Some("{\"id\": 1}")),
 ];
 
-/// The row of the documentation with some columns in another state, and further ones behind.
+/// The row of the documentation with some columns in another state, and further ones after them.
 fn order_with<'a>(changes: &[Field<'a>]) -> Vec<Field<'a>> {
     let mut row: Vec<Field<'a>> = ORDER.to_vec();
     for change in changes {

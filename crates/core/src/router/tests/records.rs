@@ -105,7 +105,7 @@ fn an_absent_or_empty_payload_is_a_tombstone_where_debezium_makes_one() {
 }
 
 #[test]
-fn additional_headers_come_behind_the_id_in_configured_order_and_twice_if_so_configured() {
+fn additional_headers_come_after_the_id_in_configured_order_and_twice_if_so_configured() {
     let placement =
         "type:header:eventType, aggregatetype:header , id:header, version:header:ver,part8:header,type:header";
     let options = [("table.fields.additional.placement", placement)];

@@ -1,7 +1,7 @@
 //! The simulated sink, as bad as its contract in [`crate::port::Sink`] lets it be.
 //!
 //! Each lane (a partition of a topic) delivers in order; among lanes there is none. A failure breaks its lane, or all of
-//! them: what was accepted behind it comes back, until a reset has given everything back.
+//! them: what was accepted after it comes back, until a reset has given everything back.
 
 use std::collections::VecDeque;
 
@@ -206,7 +206,7 @@ impl Broker {
         }
     }
 
-    /// Of what is given up, some is on the wire. Nothing is, behind a failure.
+    /// Of what is given up, some is on the wire. Nothing is, after a failure.
     fn leave_on_the_wire(&mut self, lane: usize, random: &mut Random) {
         let lane = &mut self.lanes[lane];
         if !lane.is_broken && random.one_in(2) {
@@ -263,6 +263,6 @@ impl Lane {
 }
 
 /// All events of a key go to one lane.
-fn lane_of(topic: usize, key: &str) -> usize {
-    topic * PARTITIONS + usize::from(key.as_bytes()[0]) % PARTITIONS
+fn lane_of(topic: usize, key: Option<&str>) -> usize {
+    topic * PARTITIONS + key.map_or(0, |key| usize::from(key.as_bytes()[0])) % PARTITIONS
 }

@@ -2,6 +2,8 @@
 //!
 //! Every promise about delivery is checked here, at the moment that it would be broken.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use crate::lsn::Lsn;
@@ -9,6 +11,7 @@ use crate::position::{Identity, Timeline};
 use crate::record::Record;
 
 use super::broker::LANES;
+use super::server::TOPICS;
 
 /// The events in the order of the log, and the lanes (a partition of a topic each) that consumers read.
 #[derive(Debug, Default)]
@@ -16,6 +19,10 @@ pub(super) struct Facts {
     pub(super) events: Vec<Event>,
     /// The last event of each lane that was not there before.
     newest: [Option<usize>; LANES],
+    /// The same of each key that was ever set aside: table, topic, key.
+    newest_of_key: BTreeMap<(usize, usize, &'static str), usize>,
+    /// Letters overtake nobody.
+    pub(super) is_parking: bool,
     pub(super) repeats: u64,
 }
 
@@ -24,16 +31,35 @@ pub(super) struct Facts {
 pub(super) struct Event {
     pub(super) identity: Identity,
     pub(super) topic: usize,
-    pub(super) key: &'static str,
+    pub(super) key: Option<&'static str>,
     pub(super) payload: Bytes,
     pub(super) table: usize,
+    /// No record can be made of it.
+    pub(super) fault: Option<Fault>,
     /// The broker takes it by no means.
     pub(super) is_bad: bool,
+    /// It lies with the dead letters, or did so.
+    pub(super) is_set_aside: bool,
+    /// It was to be set aside, and may come after all, behind events of other keys.
+    pub(super) is_delayed: bool,
+    /// An operator dropped its letter.
+    pub(super) is_given_up: bool,
     /// A failover lost its transaction: it was never committed for those who look at the new primary.
     pub(super) is_lost: bool,
     first: Option<Record>,
     /// The relay was killed, an acknowledgement was lost, or a session gave up on its sink: it may come once more.
     may_repeat: bool,
+    /// An operator had its letter sent so many times; it may have been delivered before.
+    replays: u32,
+}
+
+/// Why no record can be made of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// A column is missing, until the configuration is mended.
+    Column,
+    /// It routes to no topic.
+    Route,
 }
 
 impl Facts {
@@ -60,21 +86,28 @@ impl Facts {
         match &event.first {
             None => {
                 event.check_first(number, record);
-                let newest = self.newest[lane].replace(number);
-                assert!(newest < Some(number), "event {number} was first delivered behind {newest:?} on lane {lane}");
                 event.first = Some(record.clone());
+                if !event.is_set_aside && !event.is_delayed {
+                    let newest = self.newest[lane].replace(number);
+                    assert!(newest < Some(number), "event {number} first came behind {newest:?} on lane {lane}");
+                }
+                if let Some(key) = event.key.filter(|_| self.is_parking && !event.is_given_up) {
+                    let newest = self.newest_of_key.insert((event.table, event.topic, key), number);
+                    assert!(newest < Some(number), "event {number} first came behind {newest:?}, which is of its key");
+                }
             }
             Some(first) => {
-                assert!(
-                    event.may_repeat,
-                    "event {number} was repeated though it had been acknowledged and nobody crashed"
-                );
+                let may_repeat = event.may_repeat || event.replays > 0;
+                assert!(may_repeat, "event {number} was repeated though it had been acknowledged and nobody crashed");
                 let same_timeline = Record {
                     identity: Identity { timeline: first.identity.timeline, ..record.identity },
                     ..record.clone()
                 };
                 assert_eq!(*first, same_timeline, "the repeat of event {number} differs");
-                event.may_repeat = false;
+                match event.may_repeat {
+                    true => event.may_repeat = false,
+                    false => event.replays -= 1,
+                }
                 self.repeats += 1;
             }
         }
@@ -90,6 +123,11 @@ impl Facts {
         self.events[event].may_repeat = may_repeat || is_first;
     }
 
+    /// A consumer has it, or it lies with the dead letters.
+    pub(super) fn is_accounted_for(&self, event: usize) -> bool {
+        self.is_delivered(event) || self.events[event].is_set_aside
+    }
+
     pub(super) fn is_delivered(&self, event: usize) -> bool {
         self.events[event].first.is_some()
     }
@@ -99,7 +137,20 @@ impl Facts {
         self.events[event].may_repeat = true;
     }
 
-    /// All that was delivered of these transactions, and of what comes behind them, may come again.
+    /// Its session ended before it was set aside.
+    pub(super) fn delay(&mut self, identity: Identity) {
+        let place = (identity.commit_lsn, identity.ordinal);
+        for event in self.events.iter_mut().filter(|event| event.place() == place) {
+            event.is_delayed = true;
+        }
+    }
+
+    /// Its letter goes again.
+    pub(super) fn replay(&mut self, event: usize) {
+        self.events[event].replays += 1;
+    }
+
+    /// All that was delivered of these transactions, and of what comes after them, may come again.
     pub(super) fn allow_repeats_from(&mut self, commit_lsn: Lsn, ordinal: u64) {
         for event in &mut self.events {
             let is_before = (event.identity.commit_lsn, event.identity.ordinal) < (commit_lsn, ordinal);
@@ -118,7 +169,8 @@ impl Facts {
 
     pub(super) fn check_nothing_is_missing(&self) {
         for (number, event) in self.events.iter().enumerate() {
-            assert!(event.is_lost || event.first.is_some(), "event {number} ({}) was lost", event.identity.commit_lsn);
+            let is_known = event.first.is_some() || event.is_given_up;
+            assert!(event.is_lost || is_known, "event {number} ({}) was lost", event.identity.commit_lsn);
         }
     }
 }
@@ -127,18 +179,41 @@ impl Event {
     pub(super) fn new(
         identity: Identity,
         topic: usize,
-        key: &'static str,
+        key: Option<&'static str>,
         payload: Bytes,
         table: usize,
-        is_bad: bool,
     ) -> Self {
-        Self { identity, topic, key, payload, table, is_bad, is_lost: false, first: None, may_repeat: false }
+        Self {
+            identity,
+            topic,
+            key,
+            payload,
+            table,
+            fault: None,
+            is_bad: false,
+            is_set_aside: false,
+            is_delayed: false,
+            is_given_up: false,
+            is_lost: false,
+            first: None,
+            may_repeat: false,
+            replays: 0,
+        }
+    }
+
+    pub(super) fn place(&self) -> (Lsn, u64) {
+        (self.identity.commit_lsn, self.identity.ordinal)
+    }
+
+    /// The text that routes it.
+    pub(super) fn route(&self) -> Option<&'static str> {
+        (self.fault != Some(Fault::Route)).then_some(TOPICS[self.topic])
     }
 
     /// The timeline is the one that the session's server is on, which may be a later one than that of the commit.
     fn check_first(&self, number: usize, record: &Record) {
         let Identity { timeline: Timeline(timeline), commit_lsn, ordinal } = record.identity;
-        assert!(!self.is_lost, "event {number} is delivered from a history that is gone");
+        assert!(!self.is_lost || self.is_set_aside, "event {number} is delivered from a history that is gone");
         assert!(timeline >= self.identity.timeline.0, "event {number} has an older timeline than its commit");
         assert_eq!(
             (commit_lsn, ordinal),
@@ -146,6 +221,6 @@ impl Event {
             "identity of event {number}"
         );
         assert_eq!(record.value.as_ref(), Some(&self.payload), "payload of event {number}");
-        assert_eq!(record.key.as_deref(), Some(self.key.as_bytes()), "key of event {number}");
+        assert_eq!(record.key.as_deref(), self.key.map(str::as_bytes), "key of event {number}");
     }
 }

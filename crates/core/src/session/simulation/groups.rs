@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::failure::{Class, Failure};
 use crate::lsn::Lsn;
+use crate::poison::{Inventory, OnBadRow, OnClosedRoute, Policy};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::{Identity, Progress, Timeline};
 use crate::record::Record;
@@ -19,7 +20,7 @@ use crate::time::Moment;
 use super::facts::Facts;
 use super::number_from_environment;
 use super::random::Random;
-use super::server::{Server, Stream};
+use super::server::{Bad, Server, Stream};
 use super::weather::random_settings;
 use super::world::outboxes;
 
@@ -82,7 +83,8 @@ impl World {
             max_bytes: random.pick(&[500, 100_000]),
             timeout: Duration::from_secs(random.pick(&[1, 60])),
         };
-        let settings = Settings { grouping: Some(grouping), ..random_settings(&mut random) };
+        let poison = Policy { on_bad_row: OnBadRow::Stop, on_closed_route: OnClosedRoute::Hold, ..Policy::default() };
+        let settings = Settings { grouping: Some(grouping), poison, ..random_settings(&mut random) };
         let now = Moment::since_origin(Duration::from_secs(1));
         let stored = Lsn::new(server.insert);
         let session = Session::new(settings.clone(), outboxes(), start(&server, stored, None, Ticket(0), seed), now);
@@ -151,8 +153,9 @@ impl World {
             let bytes = self.random.pick(&[8, 8192, 2 << 20]);
             self.server.write_others(bytes);
         } else {
-            let bad_in = if self.trouble > 0 { 30 } else { 0 };
-            self.server.commit(&mut self.random, &mut self.facts, bad_in);
+            let record_in = if self.trouble > 0 { 30 } else { 0 };
+            let bad = Bad { record_in, row_in: 0, is_hopeless_too: false };
+            self.server.commit(&mut self.random, &mut self.facts, bad);
         }
     }
 
@@ -212,6 +215,9 @@ impl World {
                     }
                 }
                 Some(Action::Describe(relation, _)) => self.asked = Some(relation),
+                Some(Action::SetAside(..) | Action::Conclude(..) | Action::TakeInventory) => {
+                    panic!("there are no letters here")
+                }
                 Some(Action::ResetSink) => panic!("a reset gives the group up, and is for the next session"),
                 Some(Action::Checkpoint(_)) => panic!("a checkpoint outside of a commit"),
                 Some(Action::Commit(progress)) => self.commit(progress),
@@ -365,6 +371,7 @@ fn start(server: &Server, position: Lsn, alone_until: Option<Identity>, first_ti
         first_owed: None,
         settled_rows: None,
         alone_until,
+        inventory: Inventory::default(),
         first_ticket,
         seed,
     }

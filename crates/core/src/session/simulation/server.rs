@@ -15,7 +15,7 @@ use crate::pgoutput::{
 use crate::position::{Identity, Timeline};
 use crate::time::Timestamp;
 
-use super::facts::{Event, Facts};
+use super::facts::{Event, Facts, Fault};
 use super::random::Random;
 
 /// The tables of the publication. The first two are outboxes.
@@ -35,6 +35,8 @@ const BYTEA: u32 = 17;
 const BYTES: u32 = 20_001;
 /// Shapes of a table: as it is in the documentation, with another column in front, with a payload in [`BYTES`].
 const SHAPES: [u8; 8] = [0, 0, 0, 0, 1, 1, 2, 2];
+/// A shape without the column `type`.
+const NARROW: u8 = 3;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub(super) struct Server {
     confirmed_on_disk: u64,
     /// Up to here the events of whole transactions were seen delivered.
     checked: usize,
-    /// The first transaction behind a failover takes the place of this one.
+    /// The first transaction after a failover takes the place of this one.
     replaces: Option<u64>,
 }
 
@@ -73,6 +75,17 @@ enum Change {
     Origin,
     Type,
     Unknown,
+}
+
+/// How often rows are bad: once in so many; never for 0.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bad {
+    /// The broker takes their records by no means.
+    pub(super) record_in: u64,
+    /// No record can be made of them.
+    pub(super) row_in: u64,
+    /// Some of them are beyond help.
+    pub(super) is_hopeless_too: bool,
 }
 
 /// The walsender of one connection.
@@ -105,7 +118,7 @@ impl Server {
     }
 
     /// Commits a transaction.
-    pub(super) fn commit(&mut self, random: &mut Random, facts: &mut Facts, bad_in: u64) {
+    pub(super) fn commit(&mut self, random: &mut Random, facts: &mut Facts, bad: Bad) {
         let length: u64 = random.pick(&[0, 0, 1, 1, 1, 2, 3, 5, 8, 30]);
         // A commit record may follow the one before at once: then a COMMIT and the next BEGIN share an LSN.
         let gap = random.pick(&[0, 0, 8, 64, 4096]) + 8 * length * u64::from(random.one_in(2));
@@ -121,10 +134,9 @@ impl Server {
             .map(|_| match random.below(16) {
                 0..10 if !only_others => {
                     ordinal += 1;
-                    Change::Event {
-                        event: facts.commit(random_event(random, facts.events.len(), identity(ordinal - 1), bad_in)),
-                        shape,
-                    }
+                    let event = random_event(random, facts.events.len(), identity(ordinal - 1), bad);
+                    let shape = if event.fault == Some(Fault::Column) { NARROW } else { shape };
+                    Change::Event { event: facts.commit(event), shape }
                 }
                 0..11 => {
                     ordinal += 1;
@@ -211,7 +223,7 @@ impl Server {
             for change in &transaction.changes {
                 if let Change::Event { event, .. } = change {
                     assert!(
-                        facts.is_delivered(*event),
+                        facts.is_accounted_for(*event),
                         "position {position} leaves event {event} behind, which nobody has"
                     );
                 }
@@ -289,10 +301,10 @@ impl Server {
 }
 
 impl Stream {
-    /// What the catalogue says of a table of this connection, whose shape was told last.
+    /// What the catalogue says of a table of this connection: in the shape that was told last, where one was.
     pub(super) fn description(&self, relation: u32) -> Description {
         let table = TABLES.iter().position(|table| table.0 == relation).expect("a table of the publication");
-        description(table, self.told[table].expect("it was told"))
+        description(table, self.told[table].unwrap_or(0))
     }
 
     /// Whether a frame could arrive only if somebody asked for it or wrote to the log.
@@ -319,7 +331,12 @@ impl Change {
                 let id = format!("00000000-0000-4000-8000-{event:012x}");
                 let event = &facts.events[event];
                 let payload = if shape == 2 { hexadecimal(&event.payload) } else { event.payload.clone() };
-                let new = row(shape, &id, TOPICS[event.topic], event.key, &payload);
+                let mut new = row(shape, &id, TOPICS[event.topic], event.key.unwrap_or_default(), &payload);
+                let first = usize::from(shape == 1);
+                let nulls = [(event.route().is_none(), first + 1), (event.key.is_none(), first + 2)];
+                for (_, place) in nulls.iter().filter(|(is_null, _)| *is_null) {
+                    new.cells[*place] = Cell::Null;
+                }
                 return frame(wal, &Message::Insert(Insert { relation: TABLES[event.table].0, new }));
             }
             Self::Insert { table, shape } => {
@@ -368,13 +385,11 @@ pub(in crate::session) fn relation(table: usize, shape: u8) -> Message<'static> 
     if shape == 1 {
         columns.push(column("note", TEXT));
     }
-    columns.extend([
-        column("id", UUID),
-        column("aggregatetype", TEXT),
-        column("aggregateid", TEXT),
-        column("type", TEXT),
-        column("payload", if shape == 2 { BYTES } else { TEXT }),
-    ]);
+    columns.extend([column("id", UUID), column("aggregatetype", TEXT), column("aggregateid", TEXT)]);
+    if shape != NARROW {
+        columns.push(column("type", TEXT));
+    }
+    columns.push(column("payload", if shape == 2 { BYTES } else { TEXT }));
     Message::Relation(Relation { id, namespace, name, replica_identity: b'd', columns })
 }
 
@@ -412,7 +427,11 @@ pub(in crate::session) fn row<'a>(
     if shape == 1 {
         cells.push(Cell::Text(b"a note"));
     }
-    cells.extend([id.as_bytes(), topic.as_bytes(), key.as_bytes(), b"Created", payload].map(Cell::Text));
+    cells.extend([id.as_bytes(), topic.as_bytes(), key.as_bytes()].map(Cell::Text));
+    if shape != NARROW {
+        cells.push(Cell::Text(b"Created"));
+    }
+    cells.push(Cell::Text(payload));
     Tuple { cells }
 }
 
@@ -421,10 +440,16 @@ pub(in crate::session) fn foreign_row(shape: u8) -> Tuple<'static> {
     row(shape, "00000000-0000-4000-8000-ffffffffffff", TOPICS[0], KEYS[0], &PAYLOAD)
 }
 
-fn random_event(random: &mut Random, number: usize, identity: Identity, bad_in: u64) -> Event {
+fn random_event(random: &mut Random, number: usize, identity: Identity, bad: Bad) -> Event {
     // Now and then one larger than the whole budget.
     let padding = random.pick(&[0, 0, 0, 0, 10, 10, 200, 3000]);
     let payload = Bytes::from(format!("event {number} {}", "x".repeat(padding)));
     let (topic, table) = (random.index(TOPICS.len()), random.index(OUTBOXES));
-    Event::new(identity, topic, random.pick(&KEYS), payload, table, random.one_in(bad_in))
+    let key = (!random.one_in(12)).then(|| random.pick(&KEYS));
+    let is_bad = random.one_in(bad.record_in);
+    let fault = random.one_in(bad.row_in).then(|| if random.one_in(3) { Fault::Route } else { Fault::Column });
+    let fault = fault.filter(|fault| bad.is_hopeless_too || *fault == Fault::Column);
+    let mut event = Event::new(identity, topic, key, payload, table);
+    (event.is_bad, event.fault) = (is_bad, fault);
+    event
 }

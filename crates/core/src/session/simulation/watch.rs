@@ -7,7 +7,7 @@ use crate::frame::Frame;
 use crate::lsn::Lsn;
 use crate::pgoutput::Message;
 use crate::port::{Delivery, Refusal, Ticket};
-use crate::session::{SPAN, Session, Settings, Start};
+use crate::session::{LETTER_SPAN, SPAN, Session, Settings, Start};
 use crate::time::Moment;
 
 use super::server::{OUTBOXES, TABLES};
@@ -23,6 +23,8 @@ pub(super) struct Watch {
     pub(super) out: BTreeSet<Ticket>,
     /// Records that came back.
     returned: BTreeSet<Ticket>,
+    /// Records of letters that go again.
+    letters: BTreeSet<Ticket>,
     /// What the next record will be that has not been handed over before.
     next_new: Ticket,
     newest_event: Option<usize>,
@@ -46,6 +48,7 @@ impl Watch {
             positions: positions(session),
             out: BTreeSet::new(),
             returned: BTreeSet::new(),
+            letters: BTreeSet::new(),
             next_new: start.first_ticket,
             newest_event: None,
             settled: 0,
@@ -90,19 +93,39 @@ impl Watch {
         }
     }
 
-    /// A record is handed over: the first that came back, or else the next in the order of the log.
-    pub(super) fn publishing(&mut self, ticket: Ticket, event: usize) {
-        if let Some(first) = self.returned.first().copied() {
-            assert_eq!(ticket, first, "another record than the first that came back leaves again");
-            self.returned.remove(&first);
+    /// A record is handed over: the first that came back, or else the next in the order of the log. Rows that are set aside are passed
+    /// over; a letter may pass a row that is held.
+    pub(super) fn publishing(&mut self, ticket: Ticket, event: usize, session: &Session) {
+        let ledger = &session.outbound.ledger;
+        let is_letter = ledger.is_letter(ticket);
+        let is_gone = |ticket: &Ticket| ledger.item(*ticket).is_none() || ledger.is_aside(*ticket);
+        self.returned.retain(|ticket| !is_gone(ticket));
+        if self.alone_until.is_some_and(|until| is_gone(&until) && self.returned.range(..=until).next().is_none()) {
+            self.alone_until = None;
+        }
+        if is_letter {
+            self.letters.insert(ticket);
+            self.returned.remove(&ticket);
+        } else if self.returned.remove(&ticket) {
+            let before = self.returned.range(..ticket).find(|ticket| !self.letters.contains(ticket));
+            assert_eq!(before, None, "another record than the first that came back leaves again: {ticket:?}");
         } else {
-            assert_eq!(ticket, self.next_new, "a record left out of turn, or again though it had not come back");
+            let before = self.returned.iter().find(|ticket| !self.letters.contains(ticket));
+            assert_eq!(before, None, "{ticket:?} left while others had come back");
+            let is_passed = |number| is_gone(&Ticket(number)) || ledger.is_letter(Ticket(number));
+            assert!(ticket >= self.next_new, "{ticket:?} left again though it had not come back");
+            assert!((self.next_new.0..ticket.0).all(is_passed), "{ticket:?} left out of turn");
             assert!(self.newest_event < Some(event), "event {event} left behind {:?}", self.newest_event);
             self.newest_event = Some(event);
             self.next_new = Ticket(ticket.0 + 1);
         }
         assert!(self.alone_until.is_none() || self.out.is_empty(), "{ticket:?} is not alone, after a failure");
         self.out.insert(ticket);
+    }
+
+    /// A row is durable with the dead letters.
+    pub(super) fn set_aside(&mut self) {
+        self.settled += 1;
     }
 
     /// Whether nothing more may be handed over: the session is past its time.
@@ -127,7 +150,7 @@ impl Watch {
         }
         match &delivery.outcome {
             Ok(()) => {
-                self.settled += 1;
+                self.settled += u64::from(!self.letters.contains(&ticket));
                 if is_sent_alone && self.returned.range(..=ticket).next().is_none() {
                     self.alone_until.take_if(|until| *until <= ticket);
                 }
@@ -157,7 +180,7 @@ impl Watch {
         assert!(owed.records <= settings.max_records, "{} records are owed", owed.records);
         assert!(owed.records <= 1 || owed.bytes <= settings.max_bytes, "{} bytes are owed", owed.bytes);
         let span = session.outbound.ledger.span();
-        assert!(span <= settings.max_records * SPAN, "the books hold {span} places");
+        assert!(span <= settings.max_records * SPAN + LETTER_SPAN, "the books hold {span} places");
         assert!(self.undescribed.is_none() || !session.wants_frames(), "frames are wanted before a description");
         let held = self.unsettled(session) - owed.records as u64;
         assert!(held == 0 || (held == 1 && !session.wants_frames()), "{held} records are neither owed nor settled");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::feedback;
+use crate::poison::{OnBadRow, OnClosedRoute, Policy};
 use crate::session::Settings;
 
 use super::random::Random;
@@ -25,7 +26,12 @@ pub(super) struct Weather {
     /// How often the catalogue answers, rather.
     pub(super) describe: u64,
     pub(super) jump: u64,
+    pub(super) bad_record: u64,
     pub(super) bad_row: u64,
+    pub(super) letters_fail: u64,
+    pub(super) letters_away: u64,
+    /// How often an operator looks at the letters, rather.
+    pub(super) operator: u64,
     pub(super) chatty: u64,
 }
 
@@ -50,6 +56,14 @@ pub(super) struct Tally {
     pub(super) descriptions: u64,
     pub(super) idle_answers: u64,
     pub(super) open_questions: u64,
+    pub(super) set_aside: u64,
+    pub(super) parked: u64,
+    pub(super) replayed: u64,
+    pub(super) returned: u64,
+    pub(super) letters_given_up: u64,
+    pub(super) inventories: u64,
+    pub(super) held: u64,
+    pub(super) failed_letters: u64,
 }
 
 impl Weather {
@@ -70,7 +84,11 @@ impl Weather {
             store_away: often(100),
             catalogue_away: often(60),
             jump: often(200),
+            bad_record: often(15),
             bad_row: often(15),
+            letters_fail: often(4),
+            letters_away: often(100),
+            operator: 2 + often(5),
             chatty: 2 + often(4),
             describe: random.pick(&[1, 2, 8]),
         }
@@ -98,6 +116,12 @@ pub(super) fn random_settings(random: &mut Random) -> Settings {
         grouping: None,
         max_records: random.index(12) + 1,
         max_bytes: random.pick(&[600, 1500, 5000]),
+        poison: Policy {
+            on_bad_row: random.pick(&[OnBadRow::Park, OnBadRow::Park, OnBadRow::DeadLetter, OnBadRow::Stop]),
+            on_closed_route: random.pick(&[OnClosedRoute::Hold, OnClosedRoute::DeadLetter]),
+            flood_limit: random.pick(&[1, 2, 5, 100]),
+            parked_bytes: random.pick(&[150, 1000, 1 << 20]),
+        },
     }
 }
 
@@ -107,13 +131,16 @@ impl Tally {
         let Self { skipped_transactions, skipped_rows, stopped, source_lost, silent, .. } = *self;
         let Self { bad_rows, given_up, promotions, failed_checkpoints, .. } = *self;
         let Self { descriptions, idle_answers, open_questions, .. } = *self;
+        let Self { set_aside, parked, replayed, returned, letters_given_up, inventories, held, failed_letters, .. } =
+            *self;
         let seen = [
             [events, repeats, sessions, kills, resets],
             [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
             [silent, bad_rows, given_up, promotions, failed_checkpoints],
         ];
         let described = [descriptions, idle_answers, open_questions];
-        seen.as_flattened().iter().chain(&described).all(|count| *count > 0)
+        let letters = [set_aside, parked, replayed, returned, letters_given_up, inventories, held, failed_letters];
+        seen.as_flattened().iter().chain(&described).chain(&letters).all(|count| *count > 0)
     }
 
     pub(super) fn add(&mut self, other: Self) {
@@ -136,6 +163,14 @@ impl Tally {
             descriptions,
             idle_answers,
             open_questions,
+            set_aside,
+            parked,
+            replayed,
+            returned,
+            letters_given_up,
+            inventories,
+            held,
+            failed_letters,
         } = other;
         self.events += events;
         self.repeats += repeats;
@@ -155,5 +190,13 @@ impl Tally {
         self.descriptions += descriptions;
         self.idle_answers += idle_answers;
         self.open_questions += open_questions;
+        self.set_aside += set_aside;
+        self.parked += parked;
+        self.replayed += replayed;
+        self.returned += returned;
+        self.letters_given_up += letters_given_up;
+        self.inventories += inventories;
+        self.held += held;
+        self.failed_letters += failed_letters;
     }
 }

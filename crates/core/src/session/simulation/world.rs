@@ -10,14 +10,16 @@ use crate::frame::{Frame, Keepalive};
 use crate::lsn::Lsn;
 use crate::outbox::{Outbox, Outboxes, TableName};
 use crate::pgoutput::Message;
+use crate::poison::{Inventory, Marked, OnBadRow};
 use crate::port::{Delivery, Ticket};
 use crate::position::{Identity, Progress, Timeline};
 use crate::router::{Options, Router};
-use crate::session::{Action, Cause, End, Session, Settings, Start};
+use crate::session::{Action, Cause, End, Session, SessionError, Settings, Start};
 use crate::time::{Moment, Timestamp};
 
 use super::broker::Broker;
-use super::facts::Facts;
+use super::facts::{Facts, Fault};
+use super::letters::{self, LetterStore, StoreAnswer, StoreOrder};
 use super::random::Random;
 use super::server::{Server, Stream, TABLES};
 use super::watch::Watch;
@@ -33,6 +35,9 @@ pub(super) struct World {
     pub(super) broker: Broker,
     pub(super) store: Store,
     pub(super) catalogue: Catalogue,
+    pub(super) letters: LetterStore,
+    /// The configuration fits the rows of every table, from the next session on.
+    pub(super) is_mended: bool,
     pub(super) settings: Settings,
     pub(super) session: Session,
     pub(super) watch: Watch,
@@ -89,20 +94,25 @@ impl World {
             first_owed: None,
             settled_rows: None,
             alone_until: None,
+            inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed,
         };
-        let session = Session::new(settings.clone(), outboxes(), start, now);
+        let session = Session::new(settings.clone(), configured(false), start.clone(), now);
+        let mut facts = Facts::default();
+        facts.is_parking = settings.poison.is_parking();
         let stream = Some(server.stream(position, &mut random));
         Self {
             broker: Broker::new(&mut random),
             watch: Watch::new(&start, &session, now),
             random,
             now,
-            facts: Facts::default(),
+            facts,
             server,
             store: Store { position, commit_time: None, saving: None, is_away: false },
             catalogue: Catalogue::default(),
+            letters: LetterStore::default(),
+            is_mended: false,
             settings,
             session,
             stream,
@@ -120,15 +130,16 @@ impl World {
                 None => {
                     assert!(self.session.poll(self.now).is_none(), "there was nothing to do, and then there was");
                     self.watch.check_idle(&self.session, &self.settings, self.now);
-                    let is_asked = self.catalogue.asked == self.watch.undescribed;
+                    let is_asked = self.watch.undescribed.is_none() || self.catalogue.asked.is_some();
                     assert!(is_asked || !self.session.goes_on(), "it awaits an answer and has not asked");
                     return self.check();
                 }
                 Some(Action::Notice(notice)) => note!(self, "notice: {notice:?}"),
                 Some(Action::Publish(ticket, record)) => {
+                    let record = &record.clone();
                     let event = self.facts.event_of(record);
                     assert!(!self.watch.is_out_of_time(&self.settings, self.now), "it publishes at its very end");
-                    self.watch.publishing(ticket, event);
+                    self.watch.publishing(ticket, event, &self.session);
                     let outcome = self.broker.publish(ticket, record, &self.facts, &mut self.random);
                     note!(self, "publish {ticket:?}, event {event}: {outcome:?}");
                     if let Err(refusal) = outcome {
@@ -138,9 +149,24 @@ impl World {
                 }
                 Some(Action::Describe(relation, table)) => {
                     note!(self, "describe {table}");
-                    assert_eq!(self.watch.undescribed, Some(relation), "nothing is to be asked about it");
+                    let is_of_letters = self.session.outbound.letters.is_awaiting(relation);
+                    let is_expected = is_of_letters || self.watch.undescribed == Some(relation);
+                    assert!(is_expected, "nothing is to be asked about it");
                     assert!(self.catalogue.asked.is_none(), "it was asked about already");
                     self.catalogue.asked = Some(relation);
+                }
+                Some(Action::SetAside(ticket, letter)) => {
+                    note!(self, "set aside {ticket:?}, event {}: {:?}", letters::event_of(&letter), letter.cause);
+                    self.letters.orders.push_back(StoreOrder::SetAside(ticket, letter));
+                }
+                Some(Action::Conclude(letter, conclusion)) => {
+                    note!(self, "conclude {letter:?}: {conclusion:?}");
+                    self.letters.orders.push_back(StoreOrder::Conclude(letter, conclusion));
+                }
+                Some(Action::TakeInventory) => {
+                    note!(self, "take the inventory");
+                    self.tally.inventories += 1;
+                    self.letters.orders.push_back(StoreOrder::Inventory);
                 }
                 Some(Action::ResetSink) => {
                     note!(self, "reset the sink");
@@ -167,6 +193,51 @@ impl World {
 
     pub(super) fn check(&mut self) {
         self.watch.check(&self.session, &self.settings);
+        self.letters.check(&self.settings.poison);
+        let trouble = self.session.trouble();
+        self.tally.held += u64::from(trouble.is_some_and(|trouble| trouble.reason.contains("walpost dlq list")));
+    }
+
+    /// The store of the letters answers some of what it was asked for, or fails.
+    pub(super) fn finish_letters(&mut self) {
+        if self.letters.orders.is_empty() {
+            return;
+        }
+        if self.letters.is_away || self.random.one_in(self.weather.letters_fail) {
+            self.letters.fail(&mut self.facts, &mut self.random);
+            note!(self, "the letters have failed");
+            self.tally.failed_letters += 1;
+            self.session.letters_failed("it is away", self.now);
+            return self.check();
+        }
+        for _ in 0..self.random.between(1, 6) {
+            let Some(answer) = self.letters.perform(&mut self.facts) else { return };
+            note!(self, "the letters answer {answer:?}");
+            match answer {
+                StoreAnswer::SetAside(ticket, is_new) => {
+                    self.watch.set_aside();
+                    self.session.set_aside(ticket, is_new);
+                }
+                StoreAnswer::Concluded(letter) => self.session.concluded(letter),
+                StoreAnswer::Inventory(inventory) => self.session.inventoried(inventory),
+            }
+            self.check();
+        }
+    }
+
+    /// The driver looks for letters that are marked.
+    pub(super) fn look_for_marked(&mut self) {
+        if self.letters.is_away || !self.session.wants_marked() || !self.letters.orders.is_empty() {
+            return;
+        }
+        let limit = self.random.index(4) + 1;
+        let marked = self.letters.marked(limit, !self.settings.poison.is_parking());
+        for Marked { id, request, letter } in &marked {
+            note!(self, "{id:?} is marked: {request:?}");
+            self.facts.replay(letters::event_of(letter));
+        }
+        self.session.replay(marked);
+        self.check();
     }
 
     /// Up to so many frames arrive.
@@ -230,17 +301,20 @@ impl World {
     pub(super) fn finish_describing(&mut self) {
         let (Some(stream), false) = (&self.stream, self.catalogue.is_away) else { return };
         let Some(relation) = self.catalogue.asked.take() else { return };
+        let description = stream.description(relation);
         note!(self, "{relation} is described");
         self.tally.descriptions += 1;
-        assert!(self.watch.describing(relation), "the question was about another");
-        self.session.described(relation, &stream.description(relation));
+        let is_of_letters = self.session.outbound.letters.is_awaiting(relation);
+        assert!(is_of_letters || self.watch.describing(relation), "the question was about another");
+        self.session.described(relation, &description);
         self.check();
     }
 
     /// Somebody answers what nobody asked, and answers it wrongly.
     pub(super) fn describe_unasked(&mut self) {
         let relation = TABLES[self.random.index(TABLES.len())].0;
-        if self.watch.undescribed != Some(relation) {
+        let is_of_letters = self.session.outbound.letters.is_awaiting(relation);
+        if self.watch.undescribed != Some(relation) && !is_of_letters {
             note!(self, "{relation} is described, and nobody asked");
             self.tally.idle_answers += 1;
             self.session.described(relation, &Description::default());
@@ -318,6 +392,10 @@ impl World {
                 self.tally.silent += 1;
                 false
             }
+            Cause::Broken(SessionError::Row { identity, .. }) => {
+                self.on_bad_row(*identity);
+                true
+            }
             Cause::Broken(error) => panic!("a frame could not be applied: {error}"),
             Cause::Aborted(..) => panic!("there are no groups here"),
             Cause::Undeliverable(identity, failure) => {
@@ -339,8 +417,18 @@ impl World {
         };
         let event = self.facts.events.iter_mut().find(is_it).expect("the row that is judged was committed");
         assert!(event.is_bad, "an innocent row was judged: {identity:?}");
+        assert_eq!(self.settings.poison.on_bad_row, OnBadRow::Stop, "it could have been set aside: {identity:?}");
         event.is_bad = false;
         self.tally.bad_rows += 1;
+    }
+
+    /// The operator mends the configuration.
+    fn on_bad_row(&mut self, identity: Identity) {
+        assert_eq!(self.settings.poison.on_bad_row, OnBadRow::Stop, "it could have been set aside: {identity:?}");
+        let place = (identity.commit_lsn, identity.ordinal);
+        let event = self.facts.events.iter().find(|event| event.place() == place && !event.is_lost);
+        assert_eq!(event.and_then(|event| event.fault), Some(Fault::Column), "an innocent row: {identity:?}");
+        self.is_mended = true;
     }
 
     /// A new process reads the checkpoint.
@@ -351,7 +439,7 @@ impl World {
         if may_repeat {
             self.facts.allow_repeats_from(self.store.position, 0);
         }
-        self.begin(Start {
+        self.begin(&Start {
             position: self.store.position,
             checkpointed: self.store.position,
             timeline: Timeline(1),
@@ -359,6 +447,7 @@ impl World {
             first_owed: None,
             settled_rows: None,
             alone_until: None,
+            inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,
         });
@@ -381,7 +470,7 @@ impl World {
             self.facts.allow_repeats_from(commit_lsn, ordinal);
             self.tally.given_up += 1;
         }
-        self.begin(Start {
+        self.begin(&Start {
             position: end.position,
             checkpointed: self.session.checkpointed_position(),
             timeline: Timeline(1),
@@ -389,13 +478,22 @@ impl World {
             first_owed: end.first_owed,
             settled_rows: None,
             alone_until: None,
+            inventory: Inventory::default(),
             first_ticket: end.next_ticket,
             seed: 0,
         });
     }
 
-    fn begin(&mut self, start: Start) {
+    fn begin(&mut self, start: &Start) {
+        // Nobody waits for what was asked of the store any more.
+        self.letters.fail(&mut self.facts, &mut self.random);
+        self.session.outbound.ledger.aside().for_each(|identity| self.facts.delay(identity));
         let counters = self.session.counters();
+        self.tally.set_aside += counters.set_aside;
+        self.tally.parked += counters.parked;
+        self.tally.replayed += counters.replayed;
+        self.tally.returned += counters.returned;
+        self.tally.letters_given_up += counters.given_up;
         self.tally.events += counters.events;
         self.tally.stale_reports += counters.stale_reports;
         self.tally.skipped_transactions += counters.skipped_transactions;
@@ -416,9 +514,10 @@ impl World {
                 self.facts.allow_repeats_from(first.commit_lsn, 0);
             }
         }
-        let start = Start { timeline: Timeline(self.server.timeline), seed: self.random.next(), ..start };
+        let (timeline, inventory) = (Timeline(self.server.timeline), self.letters.inventory());
+        let start = Start { timeline, inventory, seed: self.random.next(), ..start.clone() };
         note!(self, "connected: {start:?}");
-        self.session = Session::new(self.settings.clone(), outboxes(), start, self.now);
+        self.session = Session::new(self.settings.clone(), configured(self.is_mended), start.clone(), self.now);
         self.watch = Watch::new(&start, &self.session, self.now);
         // Either is right: what the server sends from before the position is skipped.
         let asked_for = self.random.pick(&[start.position, start.checkpointed]);
@@ -447,11 +546,28 @@ impl Store {
 /// Two outboxes with the default router.
 pub(in crate::session) fn outboxes() -> Outboxes {
     static OUTBOXES: OnceLock<Outboxes> = OnceLock::new();
-    let outbox = |place: usize| Outbox {
-        table: TableName { schema: TABLES[place].1.to_owned(), table: TABLES[place].2.to_owned() },
-        router: Router::new(Options::default()).expect("the defaults are valid"),
+    Arc::clone(OUTBOXES.get_or_init(|| with_options(&[])))
+}
+
+/// Two outboxes whose rows have to have a type, unless that is mended.
+fn configured(is_mended: bool) -> Outboxes {
+    static OUTBOXES: OnceLock<[Outboxes; 2]> = OnceLock::new();
+    const PLACEMENT: (&str, &str) = ("table.fields.additional.placement", "type:header:eventType");
+    let both = OUTBOXES.get_or_init(|| {
+        ["error", "ignore"].map(|missing| with_options(&[PLACEMENT, ("table.field.additional.missing", missing)]))
+    });
+    Arc::clone(&both[usize::from(is_mended)])
+}
+
+fn with_options(pairs: &[(&str, &str)]) -> Outboxes {
+    let outbox = |place: usize| {
+        let options = Options::from_pairs(pairs.iter().copied()).expect("they are known").options;
+        Outbox {
+            table: TableName { schema: TABLES[place].1.to_owned(), table: TABLES[place].2.to_owned() },
+            router: Router::new(options).expect("they are valid"),
+        }
     };
-    Arc::clone(OUTBOXES.get_or_init(|| Arc::from([outbox(0), outbox(1)])))
+    Arc::from([outbox(0), outbox(1)])
 }
 
 fn describe(frame: &Frame) -> String {

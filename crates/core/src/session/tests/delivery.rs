@@ -14,7 +14,7 @@ fn rows_that_another_relay_published_are_passed_over_in_their_transaction_alone(
     let settled_rows = Some(SettledRows { commit_lsn: Lsn::new(0x2000), through: Lsn::new(0x1800) });
     let mut desk = Desk::at(Start { settled_rows, ..start() }, Settings::default());
     desk.begin(0x2000).row_at(0x1700).row_at(0x1800).row_at(0x1800).row_at(0x1801);
-    assert_eq!(desk.asked(), publications(0..1), "only what begins behind the mark");
+    assert_eq!(desk.asked(), publications(0..1), "only what begins after the mark");
     assert_eq!(desk.commit(0x2000, 0x2030).begin(0x3000).row_at(0x1700).asked(), publications(1..2), "of another one");
     assert_eq!(desk.deliver(0).deliver(1).lose_source().end().position, Lsn::new(0x2030));
 }

@@ -33,7 +33,7 @@ fn an_outbox_is_asked_about_once_each_time_that_it_is_told_and_another_table_nev
 }
 
 #[test]
-fn no_frame_is_taken_before_the_answer_and_the_rows_behind_it_are_read_by_it() {
+fn no_frame_is_taken_before_the_answer_and_the_rows_after_it_are_read_by_it() {
     let mut desk = altered();
     assert!(!desk.session.wants_frames());
     assert_eq!(desk.asked(), [Asked::Describe(RELATION)]);

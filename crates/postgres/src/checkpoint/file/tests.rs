@@ -60,7 +60,7 @@ async fn it_never_goes_back() {
 }
 
 #[tokio::test]
-async fn a_claim_is_not_behind_what_a_predecessor_saved_meanwhile() {
+async fn a_claim_is_not_before_what_a_predecessor_saved_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
     let mut first = at(&path);

@@ -18,6 +18,7 @@ fn settings() -> SetupSettings {
         outboxes: vec![table("Order.Outbox"), table("outbox")],
         with_outbox: false,
         with_checkpoint_table: true,
+        with_dead_letter_table: true,
         failover: false,
     }
 }
@@ -44,6 +45,7 @@ fn nothing_but_tables() -> Facts {
         missing_schemas: Vec::new(),
         has_checkpoint_table: false,
         has_former_checkpoint_table: false,
+        has_dead_letter_table: false,
         slot: None,
     }
 }
@@ -82,6 +84,7 @@ fn everything() -> Facts {
         missing_schemas: Vec::new(),
         has_checkpoint_table: true,
         has_former_checkpoint_table: false,
+        has_dead_letter_table: true,
         slot: Some(slot()),
         ..nothing_but_tables()
     }
@@ -106,7 +109,7 @@ fn statements(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn a_fresh_database_gets_publication_then_table_then_slot() {
+fn a_fresh_database_gets_publication_then_tables_then_slot() {
     let plan = plan(&settings(), &nothing_but_tables(), None);
     assert_eq!(
         statements(&plan),
@@ -114,6 +117,7 @@ fn a_fresh_database_gets_publication_then_table_then_slot() {
             "CREATE PUBLICATION \"Wal.Post\" FOR TABLE \"public\".\"Order.Outbox\", \"public\".\"outbox\" \
              WITH (publish = 'insert', publish_via_partition_root = true)",
             CHECKPOINT_TABLE,
+            DEAD_LETTER_TABLE,
             "SELECT pg_create_logical_replication_slot('walpost', 'pgoutput')",
         ]
     );
@@ -190,7 +194,7 @@ fn what_a_publication_has_too_much_is_shown_and_never_taken_away() {
 }
 
 #[test]
-fn a_missing_slot_is_not_made_anew_behind_a_checkpoint() {
+fn a_missing_slot_is_not_made_anew_while_there_is_a_checkpoint() {
     let facts = Facts { slot: None, ..everything() };
     let plan = plan(&settings(), &facts, Some(&checkpoint()));
     assert!(plan.steps.is_empty());
@@ -244,18 +248,18 @@ fn what_the_role_lacks_is_said_beforehand_and_only_where_it_is_needed() {
             .for_each(|table| table.is_owned = false);
         Facts { role: role.clone(), ..facts }
     };
-    let obstacles = plan(&settings(), &strangers(nothing_but_tables()), None).obstacles;
+    let lacks = plan(&settings(), &strangers(nothing_but_tables()), None).lacks;
     let parts = [
         "GRANT CREATE ON DATABASE",
         "does not own public.\"Order.Outbox\"",
         "does not own public.outbox",
         "REPLICATION",
     ];
-    assert_eq!(obstacles.len(), parts.len(), "{obstacles:?}");
-    for (obstacle, part) in obstacles.iter().zip(parts) {
-        assert!(obstacle.contains(part), "{obstacle}");
+    assert_eq!(lacks.len(), parts.len(), "{lacks:?}");
+    for (sentence, part) in lacks.iter().zip(parts) {
+        assert!(sentence.contains(part), "{sentence}");
     }
-    assert_eq!(plan(&settings(), &strangers(everything()), None).obstacles, [""; 0]);
+    assert_eq!(plan(&settings(), &strangers(everything()), None).lacks, [""; 0]);
 }
 
 #[test]
@@ -267,5 +271,23 @@ fn a_checkpoint_table_of_an_earlier_walpost_gets_what_it_lacks() {
         let added: Vec<_> = plan.steps.iter().filter(|step| step.sql.contains("settled_through")).collect();
         assert_eq!(added.len(), count);
         assert!(added.iter().all(|step| step.sql.contains("ALTER TABLE walpost.checkpoint")), "{added:?}");
+    }
+}
+
+#[test]
+fn a_table_for_dead_letters_is_made_only_where_rows_may_be_set_aside() {
+    for (with_dead_letter_table, has_dead_letter_table, expected) in
+        [(true, false, &[DEAD_LETTER_TABLE][..]), (true, true, &[]), (false, false, &[])]
+    {
+        let settings = SetupSettings { with_dead_letter_table, ..settings() };
+        let facts = Facts { has_dead_letter_table, ..everything() };
+        assert_eq!(statements(&plan(&settings, &facts, Some(&checkpoint()))), expected);
+    }
+}
+
+#[test]
+fn what_is_run_in_a_database_of_any_encoding_is_ascii() {
+    for sql in [CHECKPOINT_TABLE, SETTLED_ROWS, OUTBOX_TABLE, DEAD_LETTER_TABLE] {
+        assert!(sql.is_ascii(), "{sql}");
     }
 }

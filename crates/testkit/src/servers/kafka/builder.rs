@@ -21,7 +21,7 @@ const PROPERTIES: &[(&str, &str)] = &[
     ("node.id", "1"),
     ("controller.listener.names", "CONTROLLER"),
     ("inter.broker.listener.name", "PLAINTEXT"),
-    ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL"),
+    ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL"),
     ("auto.create.topics.enable", "false"),
     ("group.initial.rebalance.delay.ms", "0"),
     ("offsets.topic.replication.factor", "1"),
@@ -56,6 +56,7 @@ logger.server.level = warn
 pub struct KafkaBuilder {
     properties: Vec<(String, String)>,
     scram: Option<Credentials>,
+    proxy: Option<u16>,
     kept: Option<PathBuf>,
 }
 
@@ -72,6 +73,7 @@ impl fmt::Debug for KafkaBuilder {
         f.debug_struct("KafkaBuilder")
             .field("properties", &self.properties)
             .field("scram", &user)
+            .field("proxy", &self.proxy)
             .field("kept", &self.kept)
             .finish()
     }
@@ -82,6 +84,7 @@ struct Ports {
     plain: u16,
     controller: u16,
     sasl: Option<u16>,
+    proxied: Option<u16>,
 }
 
 impl KafkaBuilder {
@@ -97,6 +100,14 @@ impl KafkaBuilder {
     #[must_use]
     pub fn scram(mut self, user: &str, password: &str) -> Self {
         self.scram = Some(Credentials { user: user.to_owned(), password: password.to_owned() });
+        self
+    }
+
+    /// Adds a plain listener that sends its clients to this port of the machine, where a proxy is to listen; the proxy finds the
+    /// broker at [`Kafka::proxied_port`].
+    #[must_use]
+    pub fn proxied_by(mut self, port: u16) -> Self {
+        self.proxy = Some(port);
         self
     }
 
@@ -128,7 +139,8 @@ impl KafkaBuilder {
         let (process, ports) = self.first_start(&layout, certificates.as_ref(), place.lifetime(), options)?;
         let endpoint = KafkaEndpoint::at(&format!("127.0.0.1:{}", ports.plain));
         let sasl_bootstrap = ports.sasl.map(|port| format!("127.0.0.1:{port}"));
-        Ok(Kafka { endpoint, sasl_bootstrap, certificates, layout, process: Some(process), place })
+        let proxied_port = ports.proxied;
+        Ok(Kafka { endpoint, sasl_bootstrap, proxied_port, certificates, layout, process: Some(process), place })
     }
 
     fn make_certificates(&self, folder: &Path) -> Result<Option<Certificates>> {
@@ -177,15 +189,19 @@ impl KafkaBuilder {
 
     fn choose_ports(&self) -> Result<Ports> {
         let sasl = self.scram.as_ref().map(|_| ports::free()).transpose()?;
-        Ok(Ports { plain: ports::free()?, controller: ports::free()?, sasl })
+        let proxied = self.proxy.map(|_| ports::free()).transpose()?;
+        Ok(Ports { plain: ports::free()?, controller: ports::free()?, sasl, proxied })
     }
 
     fn server_properties(&self, layout: &Layout, ports: &Ports, certificates: Option<&Certificates>) -> String {
-        let Ports { plain, controller, sasl } = ports;
-        let sasl_listener = sasl.map(|port| format!(",SASL://127.0.0.1:{port}")).unwrap_or_default();
-        let advertised = format!("PLAINTEXT://127.0.0.1:{plain}{sasl_listener}");
+        let Ports { plain, controller, sasl, proxied } = ports;
+        let listener =
+            |name: &str, port: Option<u16>| port.map(|port| format!(",{name}://127.0.0.1:{port}")).unwrap_or_default();
+        let direct = format!("PLAINTEXT://127.0.0.1:{plain}{}", listener("SASL", *sasl));
+        let (listeners, advertised) =
+            (direct.clone() + &listener("PROXIED", *proxied), direct + &listener("PROXIED", self.proxy));
         let mut lines: Vec<String> = PROPERTIES.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        lines.push(format!("listeners={advertised},CONTROLLER://127.0.0.1:{controller}"));
+        lines.push(format!("listeners={listeners},CONTROLLER://127.0.0.1:{controller}"));
         lines.push(format!("advertised.listeners={advertised}"));
         lines.push(format!("controller.quorum.bootstrap.servers=127.0.0.1:{controller}"));
         lines.push(format!("log.dirs={}", layout.data.display()));
@@ -236,12 +252,24 @@ mod tests {
 
     #[test]
     fn a_property_of_the_test_comes_last() {
-        let ports = Ports { plain: 1, controller: 2, sasl: None };
+        let ports = Ports { plain: 1, controller: 2, sasl: None, proxied: None };
         let built = Kafka::builder().property("num.io.threads", "9");
         let text = built.server_properties(&Layout::below(Path::new("/f")), &ports, None);
         let last = text.lines().rfind(|line| line.starts_with("num.io.threads=")).unwrap();
         assert_eq!(last, "num.io.threads=9");
         assert!(!text.contains("SASL://"), "{text}");
+    }
+
+    #[test]
+    fn clients_of_the_proxied_listener_are_sent_to_the_proxy() {
+        let ports = Ports { plain: 1, controller: 2, sasl: None, proxied: Some(3) };
+        let text = Kafka::builder().proxied_by(4).server_properties(&Layout::below(Path::new("/f")), &ports, None);
+        for line in [
+            "listeners=PLAINTEXT://127.0.0.1:1,PROXIED://127.0.0.1:3,CONTROLLER://127.0.0.1:2",
+            "advertised.listeners=PLAINTEXT://127.0.0.1:1,PROXIED://127.0.0.1:4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl KafkaEndpoint {
 pub struct Kafka {
     endpoint: KafkaEndpoint,
     sasl_bootstrap: Option<String>,
+    proxied_port: Option<u16>,
     certificates: Option<Certificates>,
     layout: Layout,
     process: Option<Process>,
@@ -125,6 +126,12 @@ impl Kafka {
     #[must_use]
     pub fn sasl_bootstrap(&self) -> Option<&str> {
         self.sasl_bootstrap.as_deref()
+    }
+
+    /// Where a proxy finds it, if it was built to be reached by one.
+    #[must_use]
+    pub fn proxied_port(&self) -> Option<u16> {
+        self.proxied_port
     }
 
     /// The certificates, if it was built with SASL over TLS.

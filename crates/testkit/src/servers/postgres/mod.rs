@@ -167,6 +167,20 @@ impl Postgres {
         self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
     }
 
+    /// Kills its main process alone, and waits until the others have noticed and are gone, without which it could not start again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`] when one of them stays.
+    pub fn kill9_postmaster(&mut self) -> Result<()> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let family = process.identity().children();
+        process.identity().signal(Signal::Kill)?;
+        process.wait(SERVER, START_LIMIT)?;
+        let are_gone = || family.iter().all(|child| !child.is_alive());
+        super::wait_until("the end of the postmaster's orphans", START_LIMIT, are_gone).map(drop)
+    }
+
     /// Freezes all of its processes: connections stay open, and nothing answers.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ pub(super) struct Resumed {
 }
 
 impl Resumed {
-    /// Nothing behind the position is published.
+    /// Nothing after the position is published.
     pub(super) fn at(position: Lsn) -> Self {
         let sentence =
             "nothing is lost, and nothing that Connect had stored as published is published again".to_owned();
@@ -40,7 +40,7 @@ impl Resumed {
     }
 }
 
-/// Reads the log from the slot's position up to the offset, and the transaction behind it. `confirmed` is the slot's position.
+/// Reads the log from the slot's position up to the offset, and the transaction after it. `confirmed` is the slot's position.
 pub(super) async fn look(
     settings: &Settings,
     server: &ServerState,
@@ -77,14 +77,14 @@ pub(super) async fn look(
     }
 }
 
-/// The log up to the offset and the first transaction behind it, as they come.
+/// The log up to the offset and the first transaction after it, as they come.
 struct Rest {
     resume: Resume,
     /// Where the slot stands, and where to go on if the offset is not of this log.
     confirmed: Lsn,
     /// The slot stands at the offset, or the COMMIT that ends there was read.
     is_reached: bool,
-    /// How far the log went when the look began: behind it nothing is waited for.
+    /// How far the log went when the look began: after it nothing is waited for.
     flushed: Lsn,
     outboxes: BTreeSet<TableName>,
     /// The outboxes' relations, as the stream tells them.
@@ -99,7 +99,7 @@ struct Open {
     /// Changes of any table at the last row's LSN, and outbox rows among them.
     changes_at: u64,
     rows_at: u64,
-    /// Outbox rows before and behind it.
+    /// Outbox rows before and after it.
     rows_before: u64,
     rows_behind: u64,
 }
@@ -208,7 +208,7 @@ impl Rest {
             return Resumed { position: self.confirmed, settled_rows: None, sentence };
         }
         let position = self.resume.commit();
-        let sentence = "the row of the offset is not in the first transaction behind it, so that this one is published whole, and perhaps for \
+        let sentence = "the row of the offset is not in the first transaction after it, so that this one is published whole, and perhaps for \
                         the second time"
             .to_owned();
         Resumed { position, settled_rows: None, sentence }

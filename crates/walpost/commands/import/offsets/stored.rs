@@ -111,7 +111,7 @@ impl Offset {
     /// Why it says nothing that could be relied on.
     pub(super) fn resume(&self) -> Result<Resume, String> {
         if self.is_of_snapshot {
-            return Err("the offset is that of a snapshot, which the slot's position stands behind".to_owned());
+            return Err("the offset is that of a snapshot, after which the slot's position lies".to_owned());
         }
         let Some(commit) = self.commit else {
             return Err("the offset has no lsn_commit: Debezium 1.4 or earlier wrote it, or nothing was streamed yet"

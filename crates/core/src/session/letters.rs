@@ -1,0 +1,461 @@
+//! What is set aside: which keys are parked, what the store of the letters is asked for, and which letters go again.
+//!
+//! The store is asked in order and answers in order. Where it fails, everything that was asked of it and not answered is asked again after a
+//! while, from the first on: so no letter of a key comes before an older one, and nothing is taken for durable that is not.
+//!
+//! A row is given to the store only once all that was taken from the log before it is settled or put aside as well. Else the one before
+//! could come back undelivered, or come again after a crash, and find its key parked by a younger row.
+//!
+//! What lies there is counted with what is on its way. A count that is too high parks for too long, one that is too low breaks an order; so a
+//! row that was there already is counted all the same, a key is never let go on a count alone, and in both cases the store is asked for its
+//! inventory, which is exact: it is taken between two orders of the same queue.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::backoff::Backoff;
+use crate::failure::{Class, Failure};
+use crate::ledger::Ledger;
+use crate::outbox::TableName;
+use crate::poison::{Cause, Conclusion, Inventory, KeyTexts, LetterId, LoggedRow, Marked, ParkingKey, Policy, Request};
+use crate::port::Ticket;
+use crate::time::Moment;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Letters {
+    pub(super) policy: Policy,
+    lying: Lying,
+    /// Rows on their way to the store. What was not asked for yet is in the order of the log.
+    aside: Queue<Aside>,
+    /// The row that the next of them waits for.
+    waits_for: Option<Ticket>,
+    /// Letters that go again, or have gone and are to be ended.
+    replays: BTreeMap<LetterId, Share>,
+    /// How letters ended that the store does not know of.
+    ends: Queue<(LetterId, Conclusion)>,
+    /// Letters that have no record, and wait for the description of their relation.
+    unrouted: Vec<Marked>,
+    /// It was asked for.
+    is_asked: bool,
+    inventory: Wanted,
+    /// The store has failed, and is asked for nothing before this moment.
+    away_until: Option<Moment>,
+    backoff: Backoff,
+    trouble: Option<Failure>,
+    pub(super) counts: Counts,
+}
+
+/// What became of letters in this session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) set_aside: u64,
+    pub(super) parked: u64,
+    pub(super) replayed: u64,
+    pub(super) returned: u64,
+    pub(super) given_up: u64,
+}
+
+/// What the store is to be asked for next.
+#[derive(Debug)]
+pub(super) enum Order {
+    SetAside(Ticket, Cause),
+    Conclude(LetterId, Conclusion),
+    TakeInventory,
+}
+
+/// What waits for the store, in order. The first of it was asked for and is to be answered.
+#[derive(Debug)]
+struct Queue<T> {
+    items: VecDeque<T>,
+    asked: usize,
+}
+
+/// A row on its way to the store.
+#[derive(Debug)]
+struct Aside {
+    ticket: Ticket,
+    cause: Cause,
+    share: Share,
+    /// It waits until all before it is settled or put aside. Else another one of its key did so.
+    waits: bool,
+}
+
+/// What one letter counts for.
+#[derive(Debug, Clone)]
+struct Share {
+    key: Option<ParkingKey>,
+    is_root: bool,
+    parked_bytes: u64,
+}
+
+/// Whether the store is asked for its inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    No,
+    Yes,
+    Asked,
+}
+
+/// What lies in the store or is on its way there.
+#[derive(Debug, Default)]
+struct Lying {
+    keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>>,
+    letters: u64,
+    roots: u64,
+    parked_bytes: u64,
+}
+
+/// A parked key.
+#[derive(Debug, Clone, Copy)]
+struct Parking {
+    /// Its letters. At none it is parked still, until an inventory says that it is not.
+    letters: u64,
+    /// From this row on.
+    since: Ticket,
+    /// It was found to be parked in the midst of a session.
+    is_late: bool,
+}
+
+impl Letters {
+    pub(super) fn new(policy: Policy, inventory: Inventory, backoff: Backoff) -> Self {
+        Self {
+            policy,
+            lying: Lying::of(inventory, |_, _| Parking { letters: 0, since: Ticket(0), is_late: false }),
+            aside: Queue::default(),
+            waits_for: None,
+            replays: BTreeMap::new(),
+            ends: Queue::default(),
+            unrouted: Vec::new(),
+            is_asked: false,
+            inventory: Wanted::No,
+            away_until: None,
+            backoff,
+            trouble: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether a row waits behind a letter of its key. Where none lies there it costs nothing.
+    pub(super) fn is_parked(&self, ticket: Ticket, row: &LoggedRow) -> bool {
+        self.parking(row).is_some_and(|parking| parking.since <= ticket)
+    }
+
+    fn parking(&self, row: &LoggedRow) -> Option<&Parking> {
+        if self.lying.keys.is_empty() || !self.policy.is_parking() {
+            return None;
+        }
+        self.lying.keys.get(&row.head.table)?.get(&row.key_texts()?)
+    }
+
+    /// Why no further letter may lie there, if so.
+    pub(super) fn limit(&self, cause: &Cause, row: &LoggedRow) -> Option<Failure> {
+        match cause {
+            Cause::Row(reason) | Cause::Route(reason) if self.lying.roots >= self.policy.flood_limit => {
+                Some(flood(self.lying.roots, self.policy.flood_limit, reason))
+            }
+            Cause::Row(_) | Cause::Route(_) => None,
+            Cause::Parked => {
+                let bytes = self.lying.parked_bytes.saturating_add(row.insert.len() as u64);
+                let is_full = bytes > self.policy.parked_bytes && self.lying.parked_bytes > 0;
+                is_full.then(|| full(self.lying.parked_bytes, self.policy.parked_bytes))
+            }
+        }
+    }
+
+    /// A row of the log is to be set aside. Its key is parked from now on.
+    pub(super) fn put_aside(&mut self, ticket: Ticket, cause: Cause, row: &LoggedRow) {
+        let waits = cause.is_root() || self.parking(row).is_some_and(|parking| parking.is_late);
+        let texts = row.key_texts();
+        let key = texts.map(|(route, key)| ParkingKey { table: row.head.table.clone(), route, key });
+        let (is_root, length) = (cause.is_root(), row.insert.len() as u64);
+        let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { length } };
+        self.lying.add(&share, ticket);
+        // A row before it may have been with the sink when one behind was put aside.
+        let behind = self.aside.unasked().position(|other| other.ticket > ticket);
+        self.aside.insert(behind, Aside { ticket, cause, share, waits });
+    }
+
+    /// What to ask of the store now. How letters ended comes first, so that an inventory counts no end twice.
+    pub(super) fn next_order(&mut self, ledger: &Ledger, now: Moment) -> Option<Order> {
+        if self.away_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        self.away_until = None;
+        if let Some((id, conclusion)) = self.ends.ask() {
+            return Some(Order::Conclude(*id, conclusion.clone()));
+        }
+        if self.inventory == Wanted::Yes {
+            self.inventory = Wanted::Asked;
+            return Some(Order::TakeInventory);
+        }
+        if self.is_waiting_for_others(ledger) {
+            return None;
+        }
+        self.aside.ask().map(|aside| Order::SetAside(aside.ticket, aside.cause.clone()))
+    }
+
+    fn is_waiting_for_others(&mut self, ledger: &Ledger) -> bool {
+        let Some(next) = self.aside.unasked().next().filter(|aside| aside.waits) else { return false };
+        self.waits_for = ledger.first_undecided(self.waits_for.take(), next.ticket);
+        self.waits_for.is_some()
+    }
+
+    /// A row is durable. `false` if it is not the next that an answer is awaited for.
+    pub(super) fn set_aside(&mut self, ticket: Ticket, is_new: bool) -> bool {
+        let Some(aside) = self.aside.answered(|aside| aside.ticket == ticket) else { return false };
+        match aside.cause {
+            Cause::Parked => self.counts.parked += 1,
+            Cause::Row(_) | Cause::Route(_) => self.counts.set_aside += 1,
+        }
+        if !is_new {
+            self.want_inventory();
+        }
+        self.store_answered();
+        true
+    }
+
+    /// The end of a letter is durable.
+    pub(super) fn concluded(&mut self, letter: LetterId) {
+        let Some((_, conclusion)) = self.ends.answered(|(id, _)| *id == letter) else { return };
+        self.store_answered();
+        let Some(share) = self.replays.remove(&letter) else { return };
+        match conclusion {
+            Conclusion::Returned(_) => {
+                self.lying.has_returned(&share);
+                return self.counts.returned += 1;
+            }
+            Conclusion::Sent => self.counts.replayed += 1,
+            Conclusion::Dropped => self.counts.given_up += 1,
+        }
+        if self.lying.remove(&share) {
+            self.want_inventory();
+        }
+    }
+
+    /// What lies in the store after all that it has answered. A key that nobody knew of is parked for what is taken from the log from now on:
+    /// its letter is of a connection that is gone, and the row was taken anew since.
+    pub(super) fn inventoried(&mut self, inventory: Inventory, next_ticket: Ticket) {
+        if self.inventory != Wanted::Asked {
+            return;
+        }
+        self.inventory = Wanted::No;
+        let known = std::mem::take(&mut self.lying.keys);
+        let parking_of = |table: &TableName, texts: &KeyTexts| {
+            let parking = known.get(table).and_then(|keys| keys.get(texts)).copied();
+            parking.unwrap_or(Parking { letters: 0, since: next_ticket, is_late: true })
+        };
+        self.lying = Lying::of(inventory, parking_of);
+        for Aside { ticket, share, .. } in &self.aside.items {
+            self.lying.add(share, *ticket);
+        }
+        self.store_answered();
+    }
+
+    /// The store has failed: nothing that it was asked for and has not answered is known to be done.
+    pub(super) fn store_failed(&mut self, reason: &str, now: Moment) {
+        self.aside.asked = 0;
+        self.ends.asked = 0;
+        if self.inventory == Wanted::Asked {
+            self.inventory = Wanted::Yes;
+        }
+        self.away_until = Some(now.after(self.backoff.next_wait()));
+        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
+    }
+
+    /// A letter was marked. Gives it back where it has a record that can be sent as it is.
+    pub(super) fn on_marked(&mut self, marked: Marked) -> Option<Marked> {
+        let Marked { id, request, ref letter } = marked;
+        if self.replays.contains_key(&id) {
+            return None;
+        }
+        let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
+        self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
+        match request {
+            Request::Drop => self.end(id, Conclusion::Dropped),
+            Request::Replay if letter.record.is_none() => self.unrouted.push(marked),
+            Request::Replay => return Some(marked),
+        }
+        None
+    }
+
+    /// How a letter that went again ended.
+    pub(super) fn end(&mut self, letter: LetterId, conclusion: Conclusion) {
+        debug_assert!(self.replays.contains_key(&letter), "only a letter that was marked ends");
+        self.ends.items.push_back((letter, conclusion));
+    }
+
+    /// Whether a description has to be asked for, so that letters can be routed anew. Says so once.
+    pub(super) fn take_question(&mut self) -> bool {
+        !self.unrouted.is_empty() && !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// The relation whose description is awaited, and its outbox.
+    pub(super) fn undescribed(&self) -> Option<(u32, &TableName)> {
+        self.unrouted.first().map(|marked| (marked.letter.row.relation_id(), &marked.letter.table))
+    }
+
+    /// Whether a description was asked for and is awaited.
+    pub(super) fn is_asking(&self) -> bool {
+        self.is_asked
+    }
+
+    /// Whether the answer about this relation is awaited.
+    pub(super) fn is_awaiting(&self, relation: u32) -> bool {
+        self.is_asked && self.undescribed().is_some_and(|(awaited, _)| awaited == relation)
+    }
+
+    /// The letters that waited for the description of this relation.
+    pub(super) fn take_described(&mut self, relation: u32) -> Vec<Marked> {
+        self.is_asked = false;
+        let unrouted = std::mem::take(&mut self.unrouted).into_iter();
+        let (described, rest) = unrouted.partition(|marked| marked.letter.row.relation_id() == relation);
+        self.unrouted = rest;
+        described
+    }
+
+    /// Whether nothing is awaited of the store.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.aside.asked == 0 && self.ends.items.is_empty()
+    }
+
+    /// Whether a letter may be marked that is not known to be.
+    pub(super) fn wants_marked(&self) -> bool {
+        self.lying.letters > 0 && self.replays.is_empty()
+    }
+
+    /// When the store may be asked again.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        let wants = !self.aside.items.is_empty() || !self.ends.items.is_empty() || self.inventory == Wanted::Yes;
+        self.away_until.filter(|_| wants)
+    }
+
+    pub(super) fn trouble(&self) -> Option<&Failure> {
+        self.trouble.as_ref()
+    }
+
+    pub(super) fn parked_keys(&self) -> usize {
+        self.lying.keys.values().map(BTreeMap::len).sum()
+    }
+
+    pub(super) fn open(&self) -> u64 {
+        self.lying.letters
+    }
+
+    /// One that is under way comes after whatever was answered before it, and tells of that too.
+    fn want_inventory(&mut self) {
+        if self.inventory == Wanted::No {
+            self.inventory = Wanted::Yes;
+        }
+    }
+
+    fn store_answered(&mut self) {
+        self.trouble = None;
+        self.backoff.reset();
+    }
+}
+
+impl<T> Queue<T> {
+    /// The next that was not asked for, which is from now on.
+    fn ask(&mut self) -> Option<&T> {
+        let next = self.items.get(self.asked)?;
+        self.asked += 1;
+        Some(next)
+    }
+
+    fn unasked(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().skip(self.asked)
+    }
+
+    /// Puts it at this place among those that were not asked for, or behind them all.
+    fn insert(&mut self, place: Option<usize>, item: T) {
+        match place {
+            Some(place) => self.items.insert(self.asked + place, item),
+            None => self.items.push_back(item),
+        }
+    }
+
+    /// The first was answered, if it is this one.
+    fn answered(&mut self, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
+        if self.asked == 0 || !self.items.front().is_some_and(is_it) {
+            return None;
+        }
+        self.asked -= 1;
+        self.items.pop_front()
+    }
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { items: VecDeque::new(), asked: 0 }
+    }
+}
+
+impl Lying {
+    fn of(inventory: Inventory, parking_of: impl Fn(&TableName, &KeyTexts) -> Parking) -> Self {
+        let Inventory { letters, parked, roots, parked_bytes } = inventory;
+        let mut keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>> = BTreeMap::new();
+        for (ParkingKey { table, route, key }, letters) in parked {
+            let texts = (route, key);
+            let parking = Parking { letters, ..parking_of(&table, &texts) };
+            keys.entry(table).or_default().insert(texts, parking);
+        }
+        Self { keys, letters, roots, parked_bytes }
+    }
+
+    fn add(&mut self, share: &Share, ticket: Ticket) {
+        self.letters += 1;
+        self.roots += u64::from(share.is_root);
+        self.parked_bytes += share.parked_bytes;
+        if let Some(ParkingKey { table, route, key }) = &share.key {
+            let keys = self.keys.entry(table.clone()).or_default();
+            let parking = keys.entry((route.clone(), key.clone()));
+            let parking = parking.or_insert(Parking { letters: 0, since: ticket, is_late: false });
+            parking.letters += 1;
+            parking.since = parking.since.min(ticket);
+        }
+    }
+
+    /// A letter that waited for another one has failed by itself: it lies there for a reason of its own from now on.
+    fn has_returned(&mut self, share: &Share) {
+        self.roots += u64::from(!share.is_root);
+        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
+    }
+
+    /// A letter has ended. Whether only an inventory can tell what that leaves.
+    fn remove(&mut self, share: &Share) -> bool {
+        self.letters = self.letters.saturating_sub(1);
+        self.roots = self.roots.saturating_sub(u64::from(share.is_root));
+        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
+        let Some(ParkingKey { table, route, key }) = &share.key else { return false };
+        let texts = (route.clone(), key.clone());
+        match self.keys.get_mut(table).and_then(|keys| keys.get_mut(&texts)) {
+            Some(parking) => {
+                parking.letters = parking.letters.saturating_sub(1);
+                parking.letters == 0
+            }
+            None => true,
+        }
+    }
+}
+
+fn flood(roots: u64, limit: u64, reason: &str) -> Failure {
+    Failure::new(
+        Class::Row,
+        format!(
+            "the stream is held in front of a row that cannot be published, because {roots} dead letters lie there for a reason of their \
+             own already and dead_letter.flood_limit is {limit}; look at them with `walpost dlq list` and replay or drop them, or raise \
+             dead_letter.flood_limit (the row: {reason})"
+        ),
+    )
+}
+
+fn full(bytes: u64, limit: u64) -> Failure {
+    Failure::new(
+        Class::Row,
+        format!(
+            "the stream is held in front of a row whose key is parked, because dead letters of {bytes} bytes wait for another one already \
+             and dead_letter.parked_bytes is {limit}; look at them with `walpost dlq list` and replay or drop them, or raise \
+             dead_letter.parked_bytes"
+        ),
+    )
+}

@@ -1,0 +1,219 @@
+//! The simulated store of the dead letters, and the operator who looks after it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::pgoutput::Message;
+use crate::poison::{
+    Cause, Conclusion, DeadLetter, Inventory, LetterId, Marked, OnBadRow, ParkingKey, Policy, Request,
+};
+use crate::port::Ticket;
+
+use super::facts::{Facts, Fault};
+use super::random::Random;
+use super::server::TABLES;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct LetterStore {
+    letters: Vec<Stored>,
+    /// What was asked for and is not answered.
+    pub(super) orders: VecDeque<StoreOrder>,
+    pub(super) is_away: bool,
+}
+
+/// What a session asks of the store.
+#[derive(Debug)]
+pub(super) enum StoreOrder {
+    SetAside(Ticket, Box<DeadLetter>),
+    Conclude(LetterId, Conclusion),
+    Inventory,
+}
+
+/// What the store answers.
+#[derive(Debug)]
+pub(super) enum StoreAnswer {
+    SetAside(Ticket, bool),
+    Concluded(LetterId),
+    Inventory(Inventory),
+}
+
+#[derive(Debug)]
+struct Stored {
+    letter: DeadLetter,
+    event: usize,
+    mark: Option<Request>,
+    /// An operator gave it up, whatever was asked for since.
+    was_given_up: bool,
+    /// It waited for another one, and failed by itself.
+    became_root: bool,
+    is_open: bool,
+}
+
+impl LetterStore {
+    /// The first of the orders is done and answered.
+    pub(super) fn perform(&mut self, facts: &mut Facts) -> Option<StoreAnswer> {
+        Some(match self.orders.pop_front()? {
+            StoreOrder::SetAside(ticket, letter) => StoreAnswer::SetAside(ticket, self.set_aside(*letter, facts)),
+            StoreOrder::Conclude(id, conclusion) => {
+                self.conclude(id, &conclusion, facts);
+                StoreAnswer::Concluded(id)
+            }
+            StoreOrder::Inventory => StoreAnswer::Inventory(self.inventory()),
+        })
+    }
+
+    /// It fails, or whoever asked is gone. A batch may be done all the same, and nobody knows.
+    pub(super) fn fail(&mut self, facts: &mut Facts, random: &mut Random) {
+        let count = if random.one_in(2) { random.index(self.orders.len() + 1) } else { 0 };
+        for _ in 0..count {
+            self.perform(facts);
+        }
+        self.orders.clear();
+    }
+
+    pub(super) fn inventory(&self) -> Inventory {
+        let mut parked: BTreeMap<ParkingKey, u64> = BTreeMap::new();
+        for stored in self.open() {
+            if let Some(key) = stored.letter.parking_key.clone() {
+                *parked.entry(key).or_default() += 1;
+            }
+        }
+        Inventory {
+            letters: self.open().count() as u64,
+            parked: parked.into_iter().collect(),
+            roots: self.roots(),
+            parked_bytes: self.open().map(|stored| stored.letter.parked_bytes()).sum(),
+        }
+    }
+
+    /// See [`crate::port::DeadLetters::marked`].
+    pub(super) fn marked(&self, limit: usize, is_overtaking: bool) -> Vec<Marked> {
+        let mut seen = BTreeSet::new();
+        let open = self.letters.iter().enumerate().filter(|(_, stored)| stored.is_open);
+        let next = open.filter(|(_, Stored { letter, .. })| {
+            is_overtaking || letter.parking_key.as_ref().is_none_or(|key| seen.insert(key))
+        });
+        let marked = next.filter_map(|(place, stored)| {
+            Some(Marked { id: id_of(place), request: stored.mark?, letter: stored.letter.clone() })
+        });
+        marked.take(limit).collect()
+    }
+
+    /// An operator looks at the letters: marks one, or mends what it failed for.
+    pub(super) fn look_after(&mut self, facts: &mut Facts, random: &mut Random) -> Option<String> {
+        let open: Vec<usize> = (0..self.letters.len()).filter(|place| self.letters[*place].is_open).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let place = random.pick(&open);
+        let event = self.letters[place].event;
+        if random.one_in(3) {
+            facts.events[event].is_bad = false;
+            return Some(format!("the broker would take event {event}"));
+        }
+        let request = random.pick(&[Request::Replay, Request::Replay, Request::Replay, Request::Drop]);
+        self.letters[place].mark = Some(request);
+        self.letters[place].was_given_up |= request == Request::Drop;
+        Some(format!("{:?}, event {event}, is marked: {request:?}", id_of(place)))
+    }
+
+    /// The operator clears up: all that can be sent is, and the rest is given up.
+    pub(super) fn clear_up(&mut self, facts: &mut Facts) {
+        for stored in self.letters.iter_mut().filter(|stored| stored.is_open) {
+            facts.events[stored.event].is_bad = false;
+            let is_hopeless = facts.events[stored.event].fault == Some(Fault::Route);
+            stored.mark.get_or_insert(if is_hopeless { Request::Drop } else { Request::Replay });
+            stored.was_given_up |= is_hopeless;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open().next().is_none()
+    }
+
+    pub(super) fn check(&self, policy: &Policy) {
+        assert!(policy.needs_store() || self.letters.is_empty(), "a row was set aside and nothing allows it");
+        let roots = self.open().filter(|stored| stored.letter.cause.is_root() && !stored.became_root).count() as u64;
+        assert!(roots <= policy.flood_limit, "{roots} letters lie there for a reason of their own");
+        let parked = || self.open().filter(|stored| stored.letter.cause == Cause::Parked);
+        assert!(policy.on_bad_row != OnBadRow::DeadLetter || parked().next().is_none(), "a row is parked");
+        let bytes: u64 = parked().map(|stored| stored.letter.parked_bytes()).sum();
+        assert!(bytes <= policy.parked_bytes || parked().count() == 1, "letters of {bytes} bytes wait for others");
+    }
+
+    fn open(&self) -> impl Iterator<Item = &Stored> {
+        self.letters.iter().filter(|stored| stored.is_open)
+    }
+
+    fn roots(&self) -> u64 {
+        self.open().filter(|stored| stored.letter.cause.is_root()).count() as u64
+    }
+
+    fn set_aside(&mut self, letter: DeadLetter, facts: &mut Facts) -> bool {
+        if self.letters.iter().any(|stored| stored.letter.identity == letter.identity) {
+            return false;
+        }
+        let event = event_of(&letter);
+        check(&letter, event, facts);
+        facts.events[event].is_set_aside = true;
+        self.letters.push(Stored { letter, event, mark: None, was_given_up: false, became_root: false, is_open: true });
+        true
+    }
+
+    fn conclude(&mut self, id: LetterId, conclusion: &Conclusion, facts: &mut Facts) {
+        let stored = &mut self.letters[usize::try_from(id.0).unwrap()];
+        if !stored.is_open {
+            return;
+        }
+        match conclusion {
+            Conclusion::Sent => {
+                assert!(facts.is_delivered(stored.event), "event {} is said to be sent", stored.event);
+                stored.is_open = false;
+            }
+            Conclusion::Dropped => {
+                assert!(stored.was_given_up, "nobody gave event {} up", stored.event);
+                facts.events[stored.event].is_given_up = true;
+                stored.is_open = false;
+            }
+            Conclusion::Returned(reason) => {
+                stored.mark = None;
+                if stored.letter.cause == Cause::Parked {
+                    stored.letter.cause = Cause::Row(reason.clone());
+                    stored.became_root = true;
+                }
+            }
+        }
+    }
+}
+
+fn id_of(place: usize) -> LetterId {
+    LetterId(i64::try_from(place).unwrap())
+}
+
+/// The event that a letter is of, by its id.
+pub(super) fn event_of(letter: &DeadLetter) -> usize {
+    let id = letter.event_id.as_deref().expect("every event has an id");
+    usize::from_str_radix(id.rsplit('-').next().unwrap(), 16).unwrap()
+}
+
+/// A letter says what its row says, and keeps it.
+fn check(letter: &DeadLetter, number: usize, facts: &Facts) {
+    let event = &facts.events[number];
+    let (table, record) = (&letter.table, letter.record.as_ref());
+    assert_eq!((letter.identity.commit_lsn, letter.identity.ordinal), event.place(), "the letter of event {number}");
+    assert_eq!((table.schema.as_str(), table.table.as_str()), (TABLES[event.table].1, TABLES[event.table].2));
+    let key = letter.parking_key.as_ref().map(|key| (key.route.as_deref(), key.key.as_ref()));
+    assert_eq!(
+        key,
+        event.key.map(|key| (event.route().map(str::as_bytes), key.as_bytes())),
+        "the key of event {number}"
+    );
+    assert_eq!(record.map_or(number, |record| facts.event_of(record)), number, "the record of the letter");
+    assert!(record.is_some() || event.fault.is_some(), "event {number} has lost its record");
+    assert!(record.is_none() || event.fault != Some(Fault::Route), "event {number} has a record of no topic");
+    let (relation, insert) = (Message::parse(&letter.row.relation), Message::parse(&letter.row.insert));
+    let (Ok(Message::Relation(relation)), Ok(Message::Insert(insert))) = (relation, insert) else {
+        panic!("the letter of event {number} keeps no row");
+    };
+    assert_eq!((relation.id, relation.columns.len()), (insert.relation, insert.new.cells.len()));
+}

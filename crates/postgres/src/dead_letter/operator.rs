@@ -1,0 +1,259 @@
+//! An operator's side of the dead letters: look at them, and mark them for the relay.
+//!
+//! Nothing is published or ended here: the relay alone does that, for it alone keeps the order of a key. A mark can be set on whatever has not
+//! ended; where the relay is quicker, its word counts.
+
+mod selection;
+
+use std::time::Duration;
+
+pub use selection::{Filter, Mark, Selection, State, When, Why};
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{PgLsn, ToSql};
+use walpost_core::lsn::Lsn;
+use walpost_core::outbox::TableName;
+use walpost_core::poison::DeadLetter;
+
+use selection::{FITS, Parameters, SELECTED};
+
+use super::Error;
+use super::letter::{self, COLUMNS, field};
+use super::text::{self, Repertoire};
+use crate::connection::ConnectionSettings;
+use crate::sql::Session;
+
+/// Long enough to mark everything that a relay may set aside.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A letter without its content.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its number.
+    pub id: i64,
+    /// `waiting`, `replay`, `drop`, `sent` or `dropped`.
+    pub state: String,
+    /// `row`, `route` or `parked`.
+    pub cause: String,
+    /// Why, where it does not wait for another one.
+    pub reason: Option<String>,
+    /// How often it was tried.
+    pub attempts: i32,
+    /// The outbox.
+    pub outbox: TableName,
+    /// The event's id.
+    pub event_id: Option<String>,
+    /// The text that chooses the topic.
+    pub route: Option<String>,
+    /// The key's text.
+    pub key: Option<String>,
+    /// The topic, where routing got as far.
+    pub topic: Option<String>,
+    /// The timeline of its transaction.
+    pub timeline: i64,
+    /// Where its transaction commits.
+    pub commit_lsn: Lsn,
+    /// The number of its insert in the transaction.
+    pub ordinal: i64,
+    /// When it committed. This and the other times in the form of RFC 3339, in UTC.
+    pub commit_time: String,
+    /// When it was set aside.
+    pub first_at: String,
+    /// When it was last tried.
+    pub last_at: String,
+    /// Who marked it last.
+    pub marked_by: Option<String>,
+    /// When.
+    pub marked_at: Option<String>,
+    /// When it was sent or dropped.
+    pub ended_at: Option<String>,
+    /// How much it holds.
+    pub bytes: i64,
+    /// How long ago it was set aside.
+    pub age: Duration,
+}
+
+/// A page of letters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The letters, in order.
+    pub letters: Vec<Listed>,
+    /// How many there are that fit, with those beyond the limit.
+    pub total: i64,
+}
+
+/// What marking does to the letters of one key, or to those of one outbox that have none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Affected {
+    /// The outbox.
+    pub outbox: TableName,
+    /// The key's text.
+    pub key: Option<String>,
+    /// The first letter that is marked.
+    pub first: i64,
+    /// How many are marked.
+    pub letters: i64,
+    /// Those that stand in front of the last of them, unmarked, and keep what is behind them waiting.
+    pub in_front: i64,
+    /// Those that stand behind all of them, unmarked.
+    pub behind: i64,
+}
+
+/// The columns of [`Listed`].
+const LISTED: &str = "letter.id, letter.state, letter.cause, letter.reason, letter.attempts, letter.outbox_schema, letter.outbox_table, letter.event_id,
+    letter.route, letter.key, letter.topic, letter.timeline, letter.commit_lsn, letter.ordinal, {utc(commit_time)}, {utc(first_at)}, {utc(last_at)},
+    letter.marked_by, {utc(marked_at)}, {utc(ended_at)}, extract(epoch FROM now() - letter.first_at)::float8 AS age,
+    octet_length(letter.relation_message)::bigint + octet_length(letter.insert_message) + coalesce(octet_length(letter.payload), 0) AS bytes";
+
+const LIST: &str = "
+SELECT count(*) OVER () AS total, {listed} FROM walpost.dead_letter AS letter WHERE {fits} ORDER BY letter.id LIMIT $14::bigint";
+
+const SHOW: &str =
+    "SELECT {listed}, {columns} FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.id = $2";
+
+const PREVIEW: &str = "{selected}, touched AS (
+    SELECT letter.queue, letter.outbox_schema, letter.outbox_table, letter.key, min(letter.id) AS first, max(letter.id) AS last, count(*) AS letters
+    FROM selected JOIN walpost.dead_letter AS letter USING (id) GROUP BY 1, 2, 3, 4
+)
+SELECT touched.*, other.in_front, other.behind FROM touched CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE letter.id < touched.last) AS in_front, count(*) FILTER (WHERE letter.id > touched.last) AS behind
+    FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.queue = touched.queue AND letter.state = 'waiting'
+    AND letter.id NOT IN (SELECT id FROM selected)
+) AS other ORDER BY touched.first";
+
+const MARK: &str = "{selected}, done AS (
+    UPDATE walpost.dead_letter AS letter SET state = $16::text, marked_by = session_user::text || $17::text, marked_at = now()
+    FROM selected WHERE letter.id = selected.id AND letter.state IN ('waiting', 'replay', 'drop') AND letter.state <> $16::text RETURNING 1
+)
+SELECT count(*) FROM done";
+
+/// The dead letters of one relay, as an operator sees them.
+#[derive(Debug)]
+pub struct Letters {
+    session: Session,
+    relay: String,
+    repertoire: Repertoire,
+}
+
+impl Letters {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn connect(connection: &ConnectionSettings, relay: impl Into<String>) -> Result<Self, Error> {
+        let session = Session::connect(connection, STATEMENT_TIMEOUT).await?;
+        session.execute_batch("SET synchronous_commit = on; SET default_transaction_read_only = off").await?;
+        let row = session.query_one("SELECT current_setting('server_encoding') AS server_encoding", &[]).await?;
+        let repertoire = Repertoire::of(field(&row, "server_encoding")?);
+        Ok(Self { session, relay: relay.into(), repertoire })
+    }
+
+    /// The letters that fit, in order.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub async fn list(&self, filter: &Filter) -> Result<Page, Error> {
+        let parameters = Parameters::new(filter, &self.relay, self.repertoire);
+        let rows = self.session.query(&sql(LIST), &parameters.of_filter()).await?;
+        let total = rows.first().map_or(Ok(0), |row| field(row, "total"))?;
+        Ok(Page { letters: rows.iter().map(listed).collect::<Result<_, _>>()?, total })
+    }
+
+    /// All of one letter, if there is one of this number.
+    ///
+    /// # Errors
+    /// The table cannot be read, or it holds what no relay wrote.
+    pub async fn show(&self, id: i64) -> Result<Option<(Listed, DeadLetter)>, Error> {
+        let rows = self.session.query(&sql(SHOW), &[&self.relay, &id]).await?;
+        let shown = |row: &Row| Ok((listed(row)?, letter::read(row)?.1));
+        rows.first().map(shown).transpose()
+    }
+
+    /// What marking would do, key by key.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub async fn preview(&self, selection: &Selection) -> Result<Vec<Affected>, Error> {
+        let parameters = Parameters::new(&selection.filter, &self.relay, self.repertoire);
+        let mut all = parameters.of_filter().to_vec();
+        all.push(&selection.with_those_behind);
+        let rows = self.session.query(&sql(PREVIEW), &all).await?;
+        rows.iter().map(affected).collect()
+    }
+
+    /// Marks letters; answers how many were not marked so before. `by` says who asks, beside the role of the session.
+    ///
+    /// # Errors
+    /// The table cannot be written.
+    pub async fn mark(&self, selection: &Selection, mark: Mark, by: &str) -> Result<i64, Error> {
+        let parameters = Parameters::new(&selection.filter, &self.relay, self.repertoire);
+        let by = text::write(format!(" ({by})").as_bytes(), self.repertoire);
+        let state = mark.state().word();
+        let mut all = parameters.of_filter().to_vec();
+        all.extend([&selection.with_those_behind as &(dyn ToSql + Sync), &state, &by]);
+        field(&self.session.query_one(&sql(MARK), &all).await?, "count")
+    }
+}
+
+/// Puts the parts of a statement together.
+fn sql(statement: &str) -> String {
+    let mut sql = statement.replace("{selected}", SELECTED).replace("{fits}", FITS);
+    sql = sql.replace("{listed}", LISTED).replace("{columns}", COLUMNS);
+    for column in ["commit_time", "first_at", "last_at", "marked_at", "ended_at"] {
+        let text = format!(
+            "to_char(letter.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') AS {column}_text"
+        );
+        sql = sql.replace(&format!("{{utc({column})}}"), &text);
+    }
+    sql
+}
+
+fn outbox(row: &Row) -> Result<TableName, Error> {
+    Ok(TableName { schema: field(row, "outbox_schema")?, table: field(row, "outbox_table")? })
+}
+
+fn listed(row: &Row) -> Result<Listed, Error> {
+    let age: f64 = field(row, "age")?;
+    Ok(Listed {
+        id: field(row, "id")?,
+        state: field(row, "state")?,
+        cause: field(row, "cause")?,
+        reason: plain(row, "reason")?,
+        attempts: field(row, "attempts")?,
+        outbox: outbox(row)?,
+        event_id: plain(row, "event_id")?,
+        route: plain(row, "route")?,
+        key: plain(row, "key")?,
+        topic: plain(row, "topic")?,
+        timeline: field(row, "timeline")?,
+        commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
+        ordinal: field(row, "ordinal")?,
+        commit_time: field(row, "commit_time_text")?,
+        first_at: field(row, "first_at_text")?,
+        last_at: field(row, "last_at_text")?,
+        marked_by: plain(row, "marked_by")?,
+        marked_at: field(row, "marked_at_text")?,
+        ended_at: field(row, "ended_at_text")?,
+        bytes: field(row, "bytes")?,
+        // A clock that was set back makes letters of the future.
+        age: Duration::try_from_secs_f64(age).unwrap_or_default(),
+    })
+}
+
+fn affected(row: &Row) -> Result<Affected, Error> {
+    Ok(Affected {
+        outbox: outbox(row)?,
+        key: plain(row, "key")?,
+        first: field(row, "first")?,
+        letters: field(row, "letters")?,
+        in_front: field(row, "in_front")?,
+        behind: field(row, "behind")?,
+    })
+}
+
+/// A text as it was before it was written; as it stands there where that is none.
+fn plain(row: &Row, column: &str) -> Result<Option<String>, Error> {
+    let Some(stored) = field::<Option<&str>>(row, column)? else { return Ok(None) };
+    let plain = text::read(stored).and_then(|bytes| String::from_utf8(bytes).ok());
+    Ok(Some(plain.unwrap_or_else(|| stored.to_owned())))
+}

@@ -1,0 +1,302 @@
+//! The relay's side of the dead letters, by a session of its own that never blocks the stream.
+//!
+//! The session has a statement timeout, commits synchronously whatever the role's default is, and is opened again by the next
+//! call when it was lost, did not answer, or its call was given up in the middle.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use walpost_core::failure::chain;
+use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
+use walpost_core::port::DeadLetters;
+
+use super::Error;
+use super::letter::{self, Batch, COLUMNS, field};
+use super::text::{self, Repertoire};
+use crate::connection::ConnectionSettings;
+use crate::error::Error as SqlError;
+use crate::sql::Session;
+
+/// How long a statement may take: a letter is as large as its row.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What [`DeadLetters::marked`] answers at once weighs no more than this, unless it is one letter.
+const ANSWER_BYTES: i64 = 16 << 20;
+
+/// How often ended letters are looked through, unless there are more than one statement deletes.
+const PURGE_INTERVAL: Duration = Duration::from_secs(60);
+const PURGE_BATCH: i64 = 500;
+
+const REPERTOIRE: &str = "SELECT current_setting('server_encoding') AS server_encoding";
+
+// The identity of a cluster is unsigned and shown as signed. Rows are numbered in the order of the parameters (ORDER BY comes before the defaults
+// of an INSERT … SELECT). A letter that is there keeps its place and its cause: the row comes again after a crash, and by then its own letter is
+// what parks its key.
+const SET_ASIDE: &str = "
+INSERT INTO walpost.dead_letter AS stored (relay, system_identifier, timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table,
+    event_id, route, key, queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column,
+    relation_message, insert_message)
+SELECT $1, (SELECT system_identifier::numeric + CASE WHEN system_identifier < 0 THEN 18446744073709551616 ELSE 0 END FROM pg_control_system()),
+    timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key, sha256(queue), cause, reason, topic, partition,
+    record_key, headers::json, timestamp_ms, payload, payload_column, relation_message, insert_message
+FROM unnest($2::bigint[], $3::pg_lsn[], $4::bigint[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
+    $12::text[], $13::text[], $14::text[], $15::integer[], $16::bytea[], $17::text[], $18::bigint[], $19::bytea[], $20::integer[], $21::bytea[],
+    $22::bytea[]) WITH ORDINALITY AS letter (timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key,
+    queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column, relation_message, insert_message, place)
+ORDER BY place
+ON CONFLICT (relay, system_identifier, timeline, commit_lsn, ordinal) DO UPDATE
+SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')
+RETURNING id, timeline, commit_lsn, ordinal, attempts = 1 AS is_new";
+
+const PARKED_KEYS: &str = "
+SELECT min(id) AS id, outbox_schema, outbox_table, route, key, count(*) AS letters FROM walpost.dead_letter
+WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop') AND queue IS NOT NULL
+GROUP BY outbox_schema, outbox_table, route, key ORDER BY min(id)";
+
+const TOTALS: &str = "
+SELECT count(*) AS letters, count(*) FILTER (WHERE cause <> 'parked') AS roots,
+       coalesce(sum(octet_length(insert_message)::bigint) FILTER (WHERE cause = 'parked'), 0)::bigint AS parked_bytes
+FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')";
+
+/// From the head of one queue the index leads to the head of the next, so that a long queue costs no more than a short one. Where nothing is
+/// marked, the first probe is the only one.
+macro_rules! marked {
+    ($in_the_way:literal) => {
+        concat!(
+            "WITH RECURSIVE head AS (
+                (SELECT queue, id, state FROM walpost.dead_letter WHERE relay = $1 AND state IN (",
+            $in_the_way,
+            ") AND queue IS NOT NULL
+                 AND EXISTS (SELECT FROM walpost.dead_letter WHERE relay = $1 AND state IN ('replay', 'drop'))
+                 ORDER BY queue, id LIMIT 1)
+                UNION ALL
+                SELECT next.queue, next.id, next.state FROM head CROSS JOIN LATERAL (
+                    SELECT queue, id, state FROM walpost.dead_letter WHERE relay = $1 AND state IN (",
+            $in_the_way,
+            ") AND queue > head.queue ORDER BY queue, id LIMIT 1) AS next
+            ), chosen AS (
+                SELECT id FROM head WHERE state IN ('replay', 'drop')
+                UNION ALL
+                (SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('replay', 'drop') AND queue IS NULL ORDER BY id LIMIT $2::bigint)
+                ORDER BY id LIMIT $2::bigint
+            ), weighed AS (
+                SELECT id, sum(octet_length(insert_message)::bigint + coalesce(octet_length(payload), 0))
+                           OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+                FROM chosen JOIN walpost.dead_letter USING (id)
+            )
+            SELECT letter.state, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
+            WHERE before IS NULL OR before < $3::bigint ORDER BY id"
+        )
+    };
+}
+
+const MARKED: &str = marked!("'waiting', 'replay', 'drop'");
+const MARKED_OVERTAKING: &str = marked!("'replay', 'drop'");
+
+// A letter that waited for another and failed by itself has become a cause. The second of two equal calls, the answer of whose first was lost, changes
+// nothing.
+const CONCLUDE: &str = "
+UPDATE walpost.dead_letter AS letter SET state = ended.state, last_at = now(),
+    attempts = attempts + CASE WHEN ended.state = 'dropped' THEN 0 ELSE 1 END,
+    ended_at = CASE WHEN ended.state <> 'waiting' THEN now() END,
+    reason = coalesce(ended.reason, letter.reason),
+    cause = CASE WHEN ended.state = 'waiting' AND cause = 'parked' THEN 'row' ELSE cause END
+FROM unnest($2::bigint[], $3::text[], $4::text[]) AS ended (id, state, reason)
+WHERE letter.relay = $1 AND letter.id = ended.id AND letter.state IN ('waiting', 'replay', 'drop')
+AND (ended.state <> 'waiting' OR letter.state <> 'waiting')";
+
+const PURGE: &str = "
+DELETE FROM walpost.dead_letter WHERE id IN (
+    SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('sent', 'dropped') AND ended_at < now() - make_interval(secs => $2::float8)
+    ORDER BY ended_at LIMIT $3::bigint)
+RETURNING id";
+
+/// The dead letters of one relay.
+#[derive(Debug)]
+pub struct LetterStore {
+    connection: ConnectionSettings,
+    relay: String,
+    keep_ended: Duration,
+    session: Option<Session>,
+    repertoire: Option<Repertoire>,
+    purged: Option<Instant>,
+}
+
+/// A statement and its parameters.
+type Statement<'a> = (&'a str, Vec<&'a (dyn ToSql + Sync)>);
+
+impl LetterStore {
+    /// The letters of this relay. Connects when it is first used. Letters that were sent or dropped are deleted after `keep_ended`.
+    #[must_use]
+    pub fn new(connection: ConnectionSettings, relay: impl Into<String>, keep_ended: Duration) -> Self {
+        Self { connection, relay: relay.into(), keep_ended, session: None, repertoire: None, purged: None }
+    }
+
+    /// Runs statements, all or none, and answers their rows. Once more on a session that turns out to be dead: each of them may run twice.
+    async fn perform(&mut self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Error> {
+        let was_open = self.session.is_some();
+        match self.attempt(statements).await {
+            Err(Error::Postgres { source: SqlError::Connection { .. } | SqlError::Ended }) if was_open => {
+                self.attempt(statements).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// The session is away while it works: where the work fails or is given up, it is closed, and the server rolls back.
+    async fn attempt(&mut self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Error> {
+        let session = self.take_session().await?;
+        let rows = match statements {
+            [(statement, parameters)] => session.query(statement, parameters).await?,
+            _ => transact(&session, statements).await?,
+        };
+        self.session = Some(session);
+        Ok(rows)
+    }
+
+    async fn take_session(&mut self) -> Result<Session, SqlError> {
+        match self.session.take().filter(|session| !session.is_closed()) {
+            Some(session) => Ok(session),
+            None => {
+                let session = Session::connect(&self.connection, STATEMENT_TIMEOUT).await?;
+                session.execute_batch("SET synchronous_commit = on; SET default_transaction_read_only = off").await?;
+                Ok(session)
+            }
+        }
+    }
+
+    /// Which characters the database takes; it never changes.
+    async fn repertoire(&mut self) -> Result<Repertoire, Error> {
+        if let Some(repertoire) = self.repertoire {
+            return Ok(repertoire);
+        }
+        let rows = self.perform(&[(REPERTOIRE, Vec::new())]).await?;
+        let row = rows.first().ok_or(SqlError::Ended)?;
+        Ok(*self.repertoire.insert(Repertoire::of(field(row, "server_encoding")?)))
+    }
+
+    /// Deletes some of the letters that ended long ago.
+    ///
+    /// A row whose letter is gone, and that comes again after all, is a new one: a relay would have to be away for as long as letters are kept, from the
+    /// second on in which it ended one. That is a repeat, and no loss.
+    async fn purge(&mut self) {
+        if self.purged.is_some_and(|at| at.elapsed() < PURGE_INTERVAL) {
+            return;
+        }
+        self.purged = Some(Instant::now());
+        let (relay, seconds) = (self.relay.clone(), self.keep_ended.as_secs_f64());
+        match self.perform(&[(PURGE, vec![&relay, &seconds, &PURGE_BATCH])]).await {
+            Ok(rows) if i64::try_from(rows.len()).is_ok_and(|count| count >= PURGE_BATCH) => self.purged = None,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(reason = chain(&error), "dead letters that ended long ago could not be deleted");
+            }
+        }
+    }
+}
+
+async fn transact(session: &Session, statements: &[Statement<'_>]) -> Result<Vec<Row>, SqlError> {
+    let mut rows = Vec::new();
+    session.execute_batch("BEGIN").await?;
+    for (statement, parameters) in statements {
+        rows.extend(session.query(statement, parameters).await?);
+    }
+    session.execute_batch("COMMIT").await?;
+    Ok(rows)
+}
+
+impl DeadLetters for LetterStore {
+    type Error = Error;
+
+    async fn inventory(&mut self) -> Result<Inventory, Error> {
+        let relay = self.relay.clone();
+        let mut inventory = Inventory::default();
+        for row in self.perform(&[(PARKED_KEYS, vec![&relay])]).await? {
+            if let Some(key) = letter::parking_key(&row, field(&row, "id")?)? {
+                inventory.parked.push((key, count(&row, "letters")?));
+            }
+        }
+        if let Some(row) = self.perform(&[(TOTALS, vec![&relay])]).await?.first() {
+            inventory.letters = count(row, "letters")?;
+            inventory.roots = count(row, "roots")?;
+            inventory.parked_bytes = count(row, "parked_bytes")?;
+        }
+        self.purge().await;
+        Ok(inventory)
+    }
+
+    async fn set_aside(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>, Error> {
+        if letters.is_empty() {
+            return Ok(Vec::new());
+        }
+        let relay = self.relay.clone();
+        let batches = Batch::cut(letters, self.repertoire().await?)?;
+        let mut statements: Vec<Statement<'_>> = Vec::new();
+        for batch in &batches {
+            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&relay];
+            parameters.extend(batch.parameters());
+            statements.push((SET_ASIDE, parameters));
+        }
+        let mut new = BTreeSet::new();
+        for row in self.perform(&statements).await? {
+            if field(&row, "is_new")? {
+                new.insert(letter::identity(&row)?);
+            }
+        }
+        // The same row twice is one letter.
+        Ok(letters.iter().map(|letter| new.remove(&letter.identity)).collect())
+    }
+
+    async fn marked(&mut self, limit: usize, is_overtaking: bool) -> Result<Vec<Marked>, Error> {
+        let relay = self.relay.clone();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let statement = if is_overtaking { MARKED_OVERTAKING } else { MARKED }.replace("{columns}", COLUMNS);
+        let rows = self.perform(&[(&statement, vec![&relay, &limit, &ANSWER_BYTES])]).await?;
+        self.purge().await;
+        rows.iter().map(marked).collect()
+    }
+
+    async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), Error> {
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let relay = self.relay.clone();
+        let repertoire = self.repertoire().await?;
+        let ids: Vec<i64> = ends.iter().map(|(id, _)| id.0).collect();
+        let states: Vec<&str> = ends.iter().map(|(_, end)| state_of(end)).collect();
+        let reason = |end: &Conclusion| match end {
+            Conclusion::Returned(reason) => Some(text::write(reason.as_bytes(), repertoire)),
+            Conclusion::Sent | Conclusion::Dropped => None,
+        };
+        let reasons: Vec<Option<String>> = ends.iter().map(|(_, end)| reason(end)).collect();
+        self.perform(&[(CONCLUDE, vec![&relay, &ids, &states, &reasons])]).await?;
+        self.purge().await;
+        Ok(())
+    }
+}
+
+fn state_of(end: &Conclusion) -> &'static str {
+    match end {
+        Conclusion::Sent => "sent",
+        Conclusion::Dropped => "dropped",
+        Conclusion::Returned(_) => "waiting",
+    }
+}
+
+fn marked(row: &Row) -> Result<Marked, Error> {
+    let (id, letter) = letter::read(row)?;
+    let request = match field(row, "state")? {
+        "replay" => Request::Replay,
+        "drop" => Request::Drop,
+        _ => return Err(Error::Value { id: id.0, field: "state" }),
+    };
+    Ok(Marked { id, request, letter })
+}
+
+/// A number that is never negative.
+fn count(row: &Row, column: &'static str) -> Result<u64, Error> {
+    let number: i64 = field(row, column)?;
+    Ok(u64::try_from(number).unwrap_or_default())
+}

@@ -1,0 +1,87 @@
+//! Reads all partitions from their beginning, as fast as they grow, and counts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+
+use super::Error;
+use super::clock::now_ms;
+use crate::checker::Census;
+use crate::consumer::{self, Consumer};
+use crate::servers::wait_until;
+
+const QUESTION_LIMIT: Duration = Duration::from_secs(5);
+
+/// A reader at work.
+pub(super) struct Reader {
+    census: Arc<Mutex<Census>>,
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// Asks how far there is to read.
+    questions: BaseConsumer,
+    partitions: Vec<(String, i32)>,
+}
+
+impl Reader {
+    /// Reads these topics, each of so many partitions.
+    pub(super) fn start(bootstrap: &str, topics: &[String], partitions: i32) -> Result<Self, Error> {
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let mut consumer = Consumer::of_topics(bootstrap, &names)?;
+        let (census, is_ending) = (Arc::new(Mutex::new(Census::default())), Arc::new(AtomicBool::new(false)));
+        let (counted, ending) = (Arc::clone(&census), Arc::clone(&is_ending));
+        let thread = thread::spawn(move || {
+            while !ending.load(Ordering::Relaxed) {
+                let (records, now) = (consumer.take(), now_ms());
+                let mut census = counted.lock().unwrap_or_else(PoisonError::into_inner);
+                records.iter().for_each(|record| census.count(record, now));
+            }
+        });
+        let questions = ClientConfig::new().set("bootstrap.servers", bootstrap).create();
+        let questions =
+            questions.map_err(|source| consumer::Error::Kafka { doing: "make a consumer".to_owned(), source })?;
+        let numbered = |topic: &String| (0..partitions).map(|partition| (topic.clone(), partition)).collect::<Vec<_>>();
+        let partitions = topics.iter().flat_map(numbered).collect();
+        Ok(Self { census, is_ending, thread: Some(thread), questions, partitions })
+    }
+
+    pub(super) fn census(&self) -> MutexGuard<'_, Census> {
+        self.census.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all is counted that the broker has now.
+    pub(super) fn read_to_end(&self, limit: Duration) -> Result<(), Error> {
+        for (topic, partition) in &self.partitions {
+            let mut end = None;
+            let waiting_for = format!("the end of {topic}/{partition} to be read");
+            wait_until(&waiting_for, limit, || {
+                end = end.or_else(|| self.questions.fetch_watermarks(topic, *partition, QUESTION_LIMIT).ok());
+                end.is_some_and(|(_, end)| self.census().position(topic, *partition) >= end)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Ends, and gives what it counted.
+    pub(super) fn finish(mut self) -> Census {
+        self.end();
+        std::mem::take(&mut self.census())
+    }
+
+    fn end(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked is reported by its own message.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

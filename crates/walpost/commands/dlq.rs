@@ -1,0 +1,283 @@
+//! `walpost dlq`: looks at the rows that were set aside, and marks them for the relay.
+//!
+//! It never publishes: the relay alone does, for it alone keeps the order of a key. So what is marked here happens where a relay runs.
+
+mod json;
+mod letter;
+mod table;
+
+use std::io::Write;
+use std::path::Path;
+
+use walpost_postgres::dead_letter::Error;
+use walpost_postgres::dead_letter::operator::{Affected, Filter, Letters, Mark, Page, Selection, State};
+
+use super::{Outcome, refused};
+use crate::config::{Process, Settings, Surroundings};
+use crate::exit::{Ended, Exit};
+
+/// How many keys a preview names.
+const NAMED_KEYS: usize = 20;
+
+/// What `walpost dlq` does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dlq {
+    /// List letters.
+    List {
+        /// Which.
+        filter: Filter,
+        /// One object a line.
+        is_json: bool,
+    },
+    /// Print all of one letter.
+    Show {
+        /// Which.
+        id: i64,
+        /// How.
+        form: LetterForm,
+    },
+    /// Mark letters.
+    Mark(Marking),
+}
+
+/// How a letter is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LetterForm {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// The bytes of the record's value.
+    Payload,
+}
+
+/// What is to be marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marking {
+    /// Which letters.
+    pub filter: Filter,
+    /// And those of the same keys that wait behind them.
+    pub with_those_behind: bool,
+    /// For what.
+    pub mark: Mark,
+    /// Whether anybody said which, or that all are meant.
+    pub is_limited: bool,
+    /// Whether it is to be done, and not only shown.
+    pub is_meant: bool,
+}
+
+/// Looks at letters or marks them.
+///
+/// # Errors
+/// The database cannot be reached, or refuses; or what is asked for makes no sense.
+pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
+    if let Dlq::Mark(marking) = &action {
+        refuse_nonsense(marking)?;
+    }
+    let connection = settings.source().connection();
+    let letters = Letters::connect(connection, settings.name()).await.map_err(|error| letters_refused(&error))?;
+    match action {
+        Dlq::List { filter, is_json } => list(&letters, &filter, is_json).await,
+        Dlq::Show { id, form } => show(&letters, id, form).await,
+        Dlq::Mark(marking) => mark(&letters, marking, settings.dead_letter().policy().is_parking()).await,
+    }
+}
+
+fn letters_refused(error: &Error) -> Ended {
+    refused(error.class(), error)
+}
+
+async fn list(letters: &Letters, filter: &Filter, is_json: bool) -> Outcome {
+    let Page { letters: listed, total } = letters.list(filter).await.map_err(|error| letters_refused(&error))?;
+    if is_json {
+        listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
+        return Ok(Exit::Success);
+    }
+    if listed.is_empty() {
+        say!("no letter fits");
+        return Ok(Exit::Success);
+    }
+    table::letters(&listed).iter().for_each(|line| say!("{line}"));
+    match i64::try_from(listed.len()) {
+        Ok(count) if count < total => say!("the first {count} of {}; for more, raise --limit", counted(total)),
+        _ => say!("{}", counted(total)),
+    }
+    Ok(Exit::Success)
+}
+
+async fn show(letters: &Letters, id: i64, form: LetterForm) -> Outcome {
+    let Some((listed, letter)) = letters.show(id).await.map_err(|error| letters_refused(&error))? else {
+        let sentence = format!("there is no letter {id}; to see which there are, run: walpost dlq list");
+        return Err(Ended::with_sentence(Exit::Usage, sentence));
+    };
+    match form {
+        LetterForm::Text => letter::lines(&listed, &letter).iter().for_each(|line| say!("{line}")),
+        LetterForm::Json => say!("{}", json::shown(&listed, &letter)),
+        LetterForm::Payload => {
+            let Some(record) = &letter.record else {
+                let sentence = format!(
+                    "letter {id} has no record, so it has no payload; to see its row, run: walpost dlq show {id}"
+                );
+                return Err(Ended::with_sentence(Exit::Usage, sentence));
+            };
+            // A reader that went away has seen what it wanted.
+            let _ = std::io::stdout().lock().write_all(record.value.as_deref().unwrap_or_default());
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
+    let is_ended = |state: &State| !State::OPEN.contains(state);
+    let sentence = if !marking.is_limited {
+        "say which letters: by --id, --key, --outbox, --topic, --reason, --cause, --state, --since or --until; or --all"
+    } else if marking.filter.states.iter().any(is_ended) {
+        "a letter that was sent or dropped has ended and cannot be marked; leave sent and dropped out of --state"
+    } else {
+        return Ok(());
+    };
+    Err(Ended::with_sentence(Exit::Usage, sentence))
+}
+
+async fn mark(letters: &Letters, marking: Marking, keeps_order: bool) -> Outcome {
+    let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
+    // Where events overtake a letter, no other waits for it.
+    let selection = Selection { filter, with_those_behind: with_those_behind && keeps_order };
+    let affected = letters.preview(&selection).await.map_err(|error| letters_refused(&error))?;
+    let count: i64 = affected.iter().map(|affected| affected.letters).sum();
+    if count == 0 {
+        say!("no letter fits that could be marked; to see what there is, run: walpost dlq list");
+        return Ok(Exit::Success);
+    }
+    if !is_meant {
+        say!("this would {}, of {}:", done(mark, count), keys(&affected));
+        table::affected(affected.get(..NAMED_KEYS).unwrap_or(&affected)).iter().for_each(|line| say!("{line}"));
+        if affected.len() > NAMED_KEYS {
+            say!("… and {} more", affected.len() - NAMED_KEYS);
+        }
+        hints(&affected, mark, keeps_order);
+        say!("nothing was marked; to do it, add --yes");
+        return Ok(Exit::Success);
+    }
+    let count = letters.mark(&selection, mark, &who(&Process)).await.map_err(|error| letters_refused(&error))?;
+    say!("{}", what_now(mark, count));
+    hints(&affected, mark, keeps_order);
+    Ok(Exit::Success)
+}
+
+/// What was done, and what happens next.
+fn what_now(mark: Mark, count: i64) -> String {
+    let letters = format!("{} {}", counted(count), if count == 1 { "is" } else { "are" });
+    match mark {
+        Mark::Replay => format!(
+            "{letters} marked\na relay that runs sends them within seconds, in order; what is left: walpost dlq list --state replay"
+        ),
+        Mark::Drop => format!(
+            "{letters} marked\na relay that runs gives them up within seconds; what is left: walpost dlq list --state drop"
+        ),
+        Mark::Nothing => format!(
+            "{letters} not marked any more\nwhat the relay was quicker to end: walpost dlq list --state sent,dropped"
+        ),
+    }
+}
+
+/// What else has to be done before the letters move, or behind them.
+fn hints(affected: &[Affected], mark: Mark, keeps_order: bool) {
+    let first = |stand: fn(&Affected) -> bool| affected.iter().find(|affected| stand(affected));
+    if !keeps_order || mark == Mark::Nothing {
+        return;
+    }
+    if let Some(affected) = first(|affected| affected.in_front > 0) {
+        say!(
+            "in front of them stand letters that are not marked, and they wait for those: walpost dlq list --state waiting {}",
+            of_key(affected)
+        );
+    }
+    if let Some(affected) = first(|affected| affected.behind > 0).filter(|_| mark == Mark::Drop) {
+        say!(
+            "behind them wait letters of the same keys; to send those too, run: walpost dlq replay {}",
+            of_key(affected)
+        );
+    }
+}
+
+/// The options that name a key.
+fn of_key(affected: &Affected) -> String {
+    let outbox = quoted(&affected.outbox.to_string());
+    let key = affected.key.as_deref().map(|key| format!(" --key {}", quoted(key))).unwrap_or_default();
+    format!("--outbox {outbox}{key}")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '+' | ',');
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn done(mark: Mark, count: i64) -> String {
+    let letters = counted(count);
+    match mark {
+        Mark::Replay => format!("mark {letters} to be sent again"),
+        Mark::Drop => format!("mark {letters} to be given up"),
+        Mark::Nothing => format!("take the mark of {letters} back"),
+    }
+}
+
+fn counted(count: i64) -> String {
+    if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") }
+}
+
+fn keys(affected: &[Affected]) -> String {
+    match affected.len() {
+        1 => "1 key".to_owned(),
+        count => format!("{count} keys"),
+    }
+}
+
+/// Who asks, beside the role of the database.
+fn who(around: &dyn Surroundings) -> String {
+    let user = around.variable("USER").or_else(|| around.variable("LOGNAME")).unwrap_or_else(|| "somebody".to_owned());
+    let host = around.read(Path::new("/proc/sys/kernel/hostname")).ok().or_else(|| around.variable("HOSTNAME"));
+    match host.as_deref().map(str::trim) {
+        Some(host) if !host.is_empty() => format!("{user}@{host}"),
+        _ => user,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::fake::Fake;
+
+    #[test]
+    fn a_key_in_a_command_is_quoted_for_the_shell_where_it_has_to_be() {
+        for (word, expected) in [
+            ("order-7", "order-7"),
+            ("public.outbox", "public.outbox"),
+            ("", "''"),
+            ("-7", "'-7'"),
+            ("two words", "'two words'"),
+            ("it's", r"'it'\''s'"),
+            ("größe", "'größe'"),
+            ("$HOME", "'$HOME'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn who_marks_is_told_by_user_and_host_where_they_are_known() {
+        let host = ("/proc/sys/kernel/hostname", "db-1\n");
+        let fake = |user: Option<&str>| match user {
+            Some(user) => Fake::default().with_variable("USER", user),
+            None => Fake::default(),
+        };
+        assert_eq!(who(&fake(Some("alice")).with_file(host.0, host.1)), "alice@db-1");
+        assert_eq!(who(&fake(None).with_file(host.0, host.1)), "somebody@db-1");
+        assert_eq!(who(&fake(Some("alice")).with_variable("HOSTNAME", "box")), "alice@box");
+        assert_eq!(who(&fake(Some("alice"))), "alice");
+    }
+}

@@ -1,0 +1,160 @@
+//! Letters as a table that fits a terminal of 120 columns.
+
+use std::time::Duration;
+
+use walpost_postgres::dead_letter::operator::{Affected, Listed};
+
+/// What a line may take.
+const WIDTH: usize = 120;
+
+/// What a name or a key may take of it.
+const NAME_WIDTH: usize = 24;
+
+const GAP: &str = "  ";
+
+/// A table of letters.
+pub(super) fn letters(letters: &[Listed]) -> Vec<String> {
+    let row = |letter: &Listed| {
+        let reason = letter.reason.as_deref().unwrap_or("waits for a letter of its key");
+        vec![
+            letter.id.to_string(),
+            letter.state.clone(),
+            letter.cause.clone(),
+            age(letter.age),
+            letter.attempts.to_string(),
+            cut(&letter.outbox.to_string(), NAME_WIDTH),
+            cut(letter.key.as_deref().unwrap_or("-"), NAME_WIDTH),
+            reason.to_owned(),
+        ]
+    };
+    aligned(&["ID", "STATE", "CAUSE", "AGE", "TRIES", "OUTBOX", "KEY", "REASON"], letters.iter().map(row).collect())
+}
+
+/// A table of keys whose letters are marked.
+pub(super) fn affected(affected: &[Affected]) -> Vec<String> {
+    let row = |affected: &Affected| {
+        vec![
+            affected.letters.to_string(),
+            affected.first.to_string(),
+            affected.in_front.to_string(),
+            affected.behind.to_string(),
+            cut(&affected.outbox.to_string(), NAME_WIDTH),
+            affected.key.clone().unwrap_or_else(|| "-".to_owned()),
+        ]
+    };
+    aligned(&["LETTERS", "FIRST", "IN FRONT", "BEHIND", "OUTBOX", "KEY"], affected.iter().map(row).collect())
+}
+
+/// Lines whose columns are aligned; the last column takes what is left.
+fn aligned(header: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
+    let header = header.iter().map(|title| (*title).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(header)
+        .chain(rows)
+        .map(|row: Vec<String>| row.iter().map(|cell| printable(cell)).collect())
+        .collect();
+    let columns = rows.first().map_or(0, Vec::len);
+    let longest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
+    let widths: Vec<usize> = (0..columns).map(|column| longest(column).unwrap_or_default()).collect();
+    rows.iter().map(|row| line(row, &widths)).collect()
+}
+
+fn line(row: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (index, (cell, column)) in row.iter().zip(widths).enumerate() {
+        if index + 1 == row.len() {
+            line.push_str(&cut(cell, WIDTH.saturating_sub(width(&line))));
+        } else {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', column.saturating_sub(width(cell))));
+            line.push_str(GAP);
+        }
+    }
+    line
+}
+
+/// A text on one line, without what would move the cursor.
+pub(super) fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() { printable.extend(character.escape_default()) } else { printable.push(character) }
+    }
+    printable
+}
+
+/// A text that takes no more than this, with a mark where it was cut.
+fn cut(text: &str, most: usize) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut taken = 1;
+    for character in text.chars() {
+        taken += width_of(character);
+        if taken > most {
+            break;
+        }
+        short.push(character);
+    }
+    short.push('…');
+    short
+}
+
+/// How many columns a terminal gives a text.
+fn width(text: &str) -> usize {
+    text.chars().map(width_of).sum()
+}
+
+/// The wide scripts and the marks that take no place of their own (Unicode's East Asian Width, as far as texts use it).
+fn width_of(character: char) -> usize {
+    match u32::from(character) {
+        0x0300..=0x036F | 0x200B..=0x200F | 0xFE00..=0xFE0F => 0,
+        0x1100..=0x115F
+        | 0x2E80..=0xA4CF
+        | 0xAC00..=0xD7A3
+        | 0xF900..=0xFAFF
+        | 0xFE30..=0xFE6F
+        | 0xFF00..=0xFF60
+        | 0xFFE0..=0xFFE6
+        | 0x1F300..=0x1FAFF
+        | 0x20000..=0x3FFFD => 2,
+        _ => 1,
+    }
+}
+
+/// A duration in its largest unit.
+pub(super) fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_their_largest_unit() {
+        for (seconds, expected) in
+            [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h"), (86_399, "23h"), (864_000, "10d")]
+        {
+            assert_eq!(age(Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned_whatever_the_script_and_no_line_is_too_long() {
+        let long = "reason ".repeat(40);
+        let rows = [["1", "größe", &long], ["100", "東京", "short"], ["7", "a\nb\u{1b}[2J", "…"]];
+        let rows = rows.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
+        let lines = aligned(&["ID", "KEY", "REASON"], rows);
+        assert_eq!(lines[0], "ID   KEY            REASON");
+        assert!(lines[1].starts_with("1    größe          reason") && lines[1].ends_with('…'), "{}", lines[1]);
+        assert_eq!(width(&lines[1]), WIDTH);
+        assert_eq!(lines[2], "100  東京           short");
+        assert_eq!(lines[3], r"7    a\nb\u{1b}[2J  …");
+    }
+}

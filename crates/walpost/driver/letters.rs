@@ -1,0 +1,192 @@
+//! Keeps the dead letters beside the stream: what the session orders is done in order, by a task that owns the store, so that a slow store
+//! never blocks anything else.
+//!
+//! One batch is under way at a time, and what is ordered meanwhile makes the next: a key that fills the store costs one transaction a
+//! batch, not one a row. Where the store fails, all that was ordered and not answered is dropped, and the session hears of it once: it
+//! orders again from there.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use walpost_core::failure::chain;
+use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
+use walpost_core::port::{DeadLetters, Ticket};
+
+/// How often it is looked whether an operator has marked something, while nothing that was marked is under way.
+const LOOK_FOR_MARKED: Duration = Duration::from_secs(1);
+
+/// How many marked letters are taken at once.
+const MARKED_AT_ONCE: usize = 100;
+
+/// How many letters are set aside in one transaction.
+const BATCH: usize = 500;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct LetterWriter {
+    works: mpsc::Sender<Work>,
+    answers: mpsc::Receiver<Result<Answer, String>>,
+    /// What is ordered and not given to the task yet.
+    orders: VecDeque<Order>,
+    is_busy: bool,
+    is_overtaking: bool,
+    /// When to look for marked letters again.
+    look_at: Instant,
+    look_interval: Duration,
+    /// The task is gone, and that was told.
+    is_gone: bool,
+}
+
+/// What a session orders.
+#[derive(Debug)]
+pub(super) enum Order {
+    SetAside(Ticket, Box<DeadLetter>),
+    Conclude(LetterId, Conclusion),
+    TakeInventory,
+}
+
+/// What the task does at once.
+#[derive(Debug)]
+enum Work {
+    SetAside(Vec<Ticket>, Vec<DeadLetter>),
+    Conclude(Vec<(LetterId, Conclusion)>),
+    TakeInventory,
+    Look(bool),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// These rows are durable, each with whether its letter is new.
+    SetAside(Vec<(Ticket, bool)>),
+    Concluded(Vec<LetterId>),
+    Inventory(Inventory),
+    Marked(Vec<Marked>),
+}
+
+impl LetterWriter {
+    /// Starts to keep letters in this store. `is_overtaking` where later rows of a key do not wait for its letters.
+    ///
+    /// Has to be called within a `LocalSet`. The task ends when the writer is dropped, after what it is at.
+    pub fn start<L: DeadLetters + 'static>(store: L, is_overtaking: bool) -> Self {
+        Self::looking_every(LOOK_FOR_MARKED, store, is_overtaking)
+    }
+
+    pub(super) fn looking_every<L: DeadLetters + 'static>(
+        look_interval: Duration,
+        mut store: L,
+        is_overtaking: bool,
+    ) -> Self {
+        let (works, mut incoming) = mpsc::channel(1);
+        let (outgoing, answers) = mpsc::channel(1);
+        tokio::task::spawn_local(async move {
+            while let Some(work) = incoming.recv().await {
+                let answer = perform(&mut store, work).await.map_err(|error| chain(&error));
+                if outgoing.send(answer).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let (orders, look_at) = (VecDeque::new(), Instant::now());
+        Self { works, answers, orders, is_busy: false, is_overtaking, look_at, look_interval, is_gone: false }
+    }
+
+    /// Orders something, behind all that was ordered before.
+    pub(super) fn order(&mut self, order: Order) {
+        self.orders.push_back(order);
+    }
+
+    /// The outcome of what was ordered, or letters that an operator has marked; looked for while the session wants them. Cancel-safe.
+    pub(super) async fn answer(&mut self, wants_marked: bool) -> Result<Answer, String> {
+        loop {
+            self.begin(wants_marked);
+            let look_at = self.look_at;
+            tokio::select! {
+                answer = self.answers.recv(), if !self.is_gone => return self.on_answer(answer),
+                () = sleep_until(look_at), if wants_marked && !self.is_busy => {}
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Gives the task what there is to do, if it does nothing.
+    fn begin(&mut self, wants_marked: bool) {
+        if self.is_busy || self.is_gone {
+            return;
+        }
+        let look = (wants_marked && Instant::now() >= self.look_at).then_some(Work::Look(self.is_overtaking));
+        if let Some(work) = self.next_work().or(look) {
+            self.is_busy = true;
+            // Where the task is gone, its answers tell.
+            let _ = self.works.try_send(work);
+        }
+    }
+
+    /// The first of the orders, with all of its kind that follow.
+    fn next_work(&mut self) -> Option<Work> {
+        Some(match self.orders.pop_front()? {
+            Order::SetAside(ticket, letter) => {
+                let (mut tickets, mut letters) = (vec![ticket], vec![*letter]);
+                while letters.len() < BATCH
+                    && let Some(Order::SetAside(..)) = self.orders.front()
+                    && let Some(Order::SetAside(ticket, letter)) = self.orders.pop_front()
+                {
+                    tickets.push(ticket);
+                    letters.push(*letter);
+                }
+                Work::SetAside(tickets, letters)
+            }
+            Order::Conclude(letter, conclusion) => {
+                let mut ends = vec![(letter, conclusion)];
+                while let Some(Order::Conclude(..)) = self.orders.front()
+                    && let Some(Order::Conclude(letter, conclusion)) = self.orders.pop_front()
+                {
+                    ends.push((letter, conclusion));
+                }
+                Work::Conclude(ends)
+            }
+            Order::TakeInventory => Work::TakeInventory,
+        })
+    }
+
+    fn on_answer(&mut self, answer: Option<Result<Answer, String>>) -> Result<Answer, String> {
+        self.is_busy = false;
+        let answer = answer.unwrap_or_else(|| {
+            self.is_gone = true;
+            Err("whoever keeps the dead letters is gone".to_owned())
+        });
+        match &answer {
+            // Where something was marked, more may be.
+            Ok(Answer::Marked(marked)) if !marked.is_empty() => self.look_at = Instant::now(),
+            Ok(Answer::Marked(_)) => self.look_at = Instant::now() + self.look_interval,
+            Ok(_) => {}
+            Err(_) => {
+                self.orders.clear();
+                self.look_at = Instant::now() + self.look_interval;
+            }
+        }
+        answer
+    }
+
+    /// Whether the task has died: the connection is given up, and the next brings another.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+}
+
+async fn perform<L: DeadLetters>(store: &mut L, work: Work) -> Result<Answer, L::Error> {
+    Ok(match work {
+        Work::SetAside(tickets, letters) => {
+            let new = store.set_aside(&letters).await?;
+            Answer::SetAside(tickets.into_iter().zip(new).collect())
+        }
+        Work::Conclude(ends) => {
+            store.conclude(&ends).await?;
+            Answer::Concluded(ends.into_iter().map(|(letter, _)| letter).collect())
+        }
+        Work::TakeInventory => Answer::Inventory(store.inventory().await?),
+        Work::Look(is_overtaking) => Answer::Marked(store.marked(MARKED_AT_ONCE, is_overtaking).await?),
+    })
+}

@@ -1,0 +1,267 @@
+//! The operator's side.
+
+use serde_json::Value;
+use walpost_testkit::relay::toml_string;
+
+use super::*;
+
+/// What `--json` printed, an object a line.
+#[track_caller]
+fn objects(ended: &Ended) -> Vec<Value> {
+    ended.assert_success();
+    ended.output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The numbers of the letters that fit.
+#[track_caller]
+fn fitting(desk: &Desk, options: &[&str]) -> Vec<i64> {
+    let listed = desk.dlq(&[&["list", "--json"], options].concat());
+    objects(&listed).iter().map(|letter| letter["id"].as_i64().unwrap()).collect()
+}
+
+#[test]
+fn without_its_table_every_command_says_how_it_is_made() {
+    let desk = Desk::on(shared_postgres().fresh_database("without").unwrap());
+    for arguments in
+        [&["list"][..], &["show", "1"], &["replay", "--all"], &["drop", "--all", "--yes"], &["unmark", "--id", "1"]]
+    {
+        desk.dlq(arguments).assert_said(4, &["walpost.dead_letter does not exist", "run: walpost init"]);
+    }
+}
+
+#[test]
+fn letters_are_listed_in_lines_that_fit_a_terminal() {
+    let mut desk = Desk::new("listed");
+    desk.dlq(&["list"]).assert_said(0, &["no letter fits"]);
+    two_queues(&mut desk);
+    desk.set_aside(&[letter(7, &"東京 größe\u{1b}[2J'\"".repeat(9), bad(&"a long reason, ".repeat(30)))]);
+    let listed = desk.dlq(&["list"]);
+    listed.assert_said(
+        0,
+        &[
+            "ID  STATE    CAUSE",
+            "waits for a letter of its key",
+            "the topic is missing",
+            "東京 größe\\u{1b}",
+            "7 letters",
+        ],
+    );
+    assert!(listed.output.lines().all(|line| line.chars().count() <= 120), "{}", listed.output);
+    desk.dlq(&["list", "--limit", "2"]).assert_said(0, &["the first 2 of 7 letters", "raise --limit"]);
+}
+
+#[test]
+fn each_filter_picks_its_letters_and_all_of_them_together() {
+    let mut desk = Desk::new("filters");
+    two_queues(&mut desk);
+    let elsewhere = TableName { schema: "Order Desk".to_owned(), table: "Out\"Box".to_owned() };
+    let mut quoted = letter(6, "it's \"a\" \\ key", bad("Conversion of GRÖSSE failed"));
+    quoted.table = elsewhere;
+    quoted.record = None;
+    desk.set_aside(&[quoted]);
+    desk.database
+        .psql("UPDATE walpost.dead_letter SET first_at = now() - interval '3 hours' WHERE id <= 2; \
+               UPDATE walpost.dead_letter SET state = 'sent', ended_at = now() WHERE id = 3; UPDATE walpost.dead_letter SET state = 'drop' WHERE id = 6")
+        .unwrap();
+    let now =
+        desk.value("SELECT to_char(now() AT TIME ZONE 'UTC' - interval '1 hour', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')");
+    let cases: &[(&[&str], &[i64])] = &[
+        (&[], &[1, 2, 4, 5, 6, 7]),
+        (&["--id", "5,1", "--id", "7"], &[1, 5, 7]),
+        (&["--key", "a"], &[1, 2]),
+        (&["--key", "it's \"a\" \\ key"], &[7]),
+        (&["--key", "a%"], &[]),
+        (&["--outbox", r#""Order Desk"."Out""Box""#], &[7]),
+        (&["--outbox", "outbox"], &[1, 2, 4, 5, 6]),
+        (&["--topic", "orders"], &[1, 2, 4, 5, 6]),
+        (&["--reason", "TOO large"], &[1]),
+        (&["--reason", "failed"], &[7]),
+        (&["--cause", "route,parked"], &[2, 4, 5]),
+        (&["--state", "sent", "--state", "drop"], &[3, 6]),
+        (&["--since", "1h"], &[4, 5, 6, 7]),
+        (&["--until", &now], &[1, 2]),
+        (&["--since", &now, "--until", "0s", "--key", "b"], &[4, 5]),
+        (&["--limit", "2", "--since", "1h"], &[4, 5]),
+    ];
+    for (options, expected) in cases {
+        assert_eq!(fitting(&desk, options), *expected, "{options:?}");
+    }
+}
+
+#[test]
+fn the_json_of_a_letter_has_stable_names() {
+    let mut desk = Desk::new("json");
+    two_queues(&mut desk);
+    let listed = objects(&desk.dlq(&["list", "--json", "--id", "1"])).remove(0);
+    let names: Vec<&str> = listed.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut expected = [
+        "id",
+        "state",
+        "cause",
+        "reason",
+        "attempts",
+        "outbox",
+        "event_id",
+        "route",
+        "key",
+        "topic",
+        "timeline",
+        "commit_lsn",
+        "ordinal",
+        "commit_time",
+        "first_at",
+        "last_at",
+        "marked_by",
+        "marked_at",
+        "ended_at",
+        "bytes",
+    ];
+    expected.sort_unstable();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+    assert_eq!((&listed["key"], &listed["commit_lsn"]), (&"a".into(), &"16/B3748000".into()));
+    assert_eq!(listed["commit_time"], "2025-05-08T06:13:20.123456Z");
+    let shown = objects(&desk.dlq(&["show", "1", "--json"])).remove(0);
+    assert_eq!(shown["record"]["headers"], serde_json::json!([["id", "event-0"]]));
+    assert_eq!(shown["record"]["payload"], "{\"n\": 0}");
+    assert_eq!(shown["row"], serde_json::json!([["id", "event-0"], ["aggregateid", "a"], ["payload", "{\"n\": 0}"]]));
+}
+
+#[test]
+fn a_letter_is_shown_with_its_record_and_its_row() {
+    let mut desk = Desk::new("shown_letter");
+    let mut odd = letter(0, "größe", bad("the record\nis too large"));
+    if let Some(record) = &mut odd.record {
+        record.value = Some(Bytes::from_static(b"\xff\x00"));
+        record.headers.push(Header { name: "null".into(), value: None });
+    }
+    let bare = DeadLetter {
+        record: None,
+        parking_key: None,
+        row: row("event-1", None, Some(b"p")),
+        ..letter(1, "", bad("no key"))
+    };
+    desk.set_aside(&[odd, bare]);
+    let words = [
+        "letter:     1",
+        "state:      waiting",
+        r"row: the record\nis too large",
+        "tried once",
+        "public.outbox",
+        "event-0",
+        "größe",
+        "insert 0 of the transaction that commits at 16/B3748000 on timeline 1",
+        "topic:      orders",
+        "header:     id = event-0",
+        "header:     null = NULL",
+        "payload:    2 bytes",
+        r"\xff00",
+        "aggregateid: größe",
+    ];
+    desk.dlq(&["show", "1"]).assert_said(0, &words);
+    let second = desk.dlq(&["show", "2"]);
+    second.assert_said(0, &["key:        none", "aggregateid: NULL", "payload: p"]);
+    assert!(!second.output.contains("record:"), "{}", second.output);
+    desk.dlq(&["show", "2", "--payload"]).assert_said(2, &["has no record"]);
+    desk.dlq(&["show", "3"]).assert_said(2, &["there is no letter 3", "walpost dlq list"]);
+}
+
+#[test]
+fn nothing_is_marked_without_yes_nor_without_saying_which() {
+    let mut desk = Desk::new("preview");
+    two_queues(&mut desk);
+    let before = desk.states();
+    for command in ["replay", "drop", "unmark"] {
+        desk.dlq(&[command]).assert_said(2, &["say which letters", "--all"]);
+        desk.dlq(&[command, "--yes", "--limit", "1"]).assert_said(2, &["say which letters", "--all"]);
+        desk.dlq(&[command, "--state", "sent"]).assert_said(2, &["has ended"]);
+    }
+    desk.dlq(&["replay", "--all"])
+        .assert_said(0, &["this would mark 6 letters to be sent again, of 3 keys", "add --yes"]);
+    desk.dlq(&["replay", "--key", "nobody", "--yes"]).assert_said(0, &["no letter fits that could be marked"]);
+    assert_eq!(desk.states(), before);
+}
+
+#[test]
+fn a_replay_takes_along_what_waits_behind_and_tells_what_stands_in_front() {
+    let mut desk = Desk::new("replay");
+    two_queues(&mut desk);
+    let preview = desk.dlq(&["replay", "--id", "2"]);
+    preview.assert_said(
+        0,
+        &[
+            "mark 2 letters",
+            "of 1 key:",
+            "in front of them stand letters that are not marked",
+            "--outbox public.outbox --key a",
+        ],
+    );
+    desk.dlq(&["replay", "--reason", "large", "--yes"]).assert_said(
+        0,
+        &["3 letters are marked", "a relay that runs sends them within seconds", "walpost dlq list --state replay"],
+    );
+    assert_eq!(desk.states(), "1 replay, 2 replay, 3 replay, 4 waiting, 5 waiting, 6 waiting");
+    desk.dlq(&["replay", "--id", "4", "--only", "--yes"]).assert_said(0, &["1 letter is marked"]);
+    assert_eq!(desk.next(), [1, 4]);
+    let by = desk
+        .value("SELECT DISTINCT marked_by FROM walpost.dead_letter WHERE state = 'replay' AND marked_at > first_at");
+    assert!(by.starts_with("postgres (alice@"), "{by}");
+}
+
+#[test]
+fn a_drop_leaves_what_waits_behind_and_says_how_to_send_it() {
+    let mut desk = Desk::new("drop");
+    two_queues(&mut desk);
+    desk.dlq(&["drop", "--id", "1", "--yes"]).assert_said(
+        0,
+        &[
+            "1 letter is marked",
+            "behind them wait letters of the same keys",
+            "walpost dlq replay --outbox public.outbox --key a",
+        ],
+    );
+    // What is marked to be given up is not sent by a wider replay.
+    desk.dlq(&["replay", "--outbox", "public.outbox", "--key", "a", "--yes"]).assert_said(0, &["2 letters are marked"]);
+    assert_eq!(desk.states(), "1 drop, 2 replay, 3 replay, 4 waiting, 5 waiting, 6 waiting");
+    desk.dlq(&["unmark", "--key", "a", "--state", "replay", "--yes"])
+        .assert_said(0, &["2 letters are not marked any more"]);
+    desk.dlq(&["replay", "--id", "1", "--state", "drop", "--only", "--yes"]).assert_said(0, &["1 letter is marked"]);
+    assert_eq!(desk.states(), "1 replay, 2 waiting, 3 waiting, 4 waiting, 5 waiting, 6 waiting");
+    desk.conclude(1, Conclusion::Sent);
+    desk.dlq(&["unmark", "--all", "--yes"]).assert_said(0, &["no letter fits"]);
+    assert_eq!(fitting(&desk, &["--state", "sent"]), [1]);
+}
+
+#[test]
+fn where_letters_are_overtaken_a_replay_takes_none_along() {
+    let mut desk = Desk::new("overtaken");
+    let config = Config::new(&desk.database.url(), desk.database.name()).stdout().outbox("public.outbox", &[]).set(
+        "dead_letter",
+        "on_bad_row",
+        &toml_string("dead_letter"),
+    );
+    desk.walpost.configure(&config).unwrap();
+    two_queues(&mut desk);
+    desk.dlq(&["replay", "--id", "2", "--yes"]).assert_said(0, &["1 letter is marked"]);
+    assert_eq!(desk.states(), "1 waiting, 2 replay, 3 waiting, 4 waiting, 5 waiting, 6 waiting");
+}
+
+#[test]
+fn init_makes_the_table_where_rows_may_be_set_aside_and_completes_what_is_missing() {
+    let mut rig = crate::rig::Rig::with_tables("lettertable", &["public.outbox"]);
+    rig.configure(|config| config.set("dead_letter", "on_bad_row", &toml_string("stop")));
+    let dry = rig.call(&["init", "--dry-run"]);
+    dry.assert_success();
+    assert!(!dry.output.contains("dead_letter"), "{}", dry.output);
+    rig.init();
+    rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
+    rig.configure(|config| config.unset("dead_letter", "on_bad_row"));
+    rig.call(&["check"]).assert_said(5, &["walpost.dead_letter", "does not exist", "run: walpost init", "on_bad_row"]);
+    rig.call(&["init"])
+        .assert_said(0, &["CREATE TABLE IF NOT EXISTS walpost.dead_letter", "the checkpoint stays as it is"]);
+    rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
+    rig.sql("DROP INDEX walpost.dead_letter_open");
+    rig.call(&["init"]).assert_said(0, &["CREATE INDEX IF NOT EXISTS dead_letter_open"]);
+    rig.call(&["init"]).assert_said(0, &["-- everything is there already"]);
+}
