@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::runtime::Runtime;
@@ -75,7 +75,7 @@ impl Stage {
             key: Some(Bytes::from_static(b"key")),
             value: Some(Bytes::from(number.to_string())),
             headers: Headers::new(),
-            timestamp_ms: 1_700_000_000_000,
+            timestamp_ms: now_ms(),
             partition: None,
         }
     }
@@ -114,6 +114,12 @@ impl Stage {
         let values = read.unwrap().iter().map(|record| record.value_text());
         values.filter(|value| !value.starts_with("mark")).collect()
     }
+}
+
+/// Brokers delete what is old by its timestamp, at any moment.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_millis()).unwrap()
 }
 
 fn numbers(range: std::ops::Range<u64>) -> Vec<String> {
@@ -212,6 +218,7 @@ fn rig(kafka: &KafkaEndpoint, label: &str) -> Rig {
         config
             .set("checkpoint", "store", r#""kafka""#)
             .set("checkpoint", "topic", &format!("{topic:?}"))
+            .set("dead_letter", "on_bad_row", r#""stop""#)
             // A killed relay's slot is free again soon.
             .set("source", "wal_sender_timeout_ms", "2000")
     });
@@ -244,7 +251,7 @@ fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
                 key: None,
                 value: Some(Bytes::from_static(b"mark")),
                 headers: Headers::new(),
-                timestamp_ms: 1_700_000_000_000,
+                timestamp_ms: now_ms(),
                 partition: Some(partition),
             };
             producer.publish(Ticket(marks), &mark).unwrap();

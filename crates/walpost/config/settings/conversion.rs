@@ -12,7 +12,7 @@ use super::edges::{self, Judgement, Sentence};
 use super::{
     Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store,
 };
-use crate::config::finding::Findings;
+use crate::config::finding::{Findings, Place};
 use crate::config::raw::{self, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
@@ -45,6 +45,7 @@ pub(in crate::config) fn from_file(
     let limits = conversion.limits(&file.limits);
     let sink = conversion.sink(&file.sink, &file.limits);
     let checkpoint = conversion.checkpoint(file, sink.as_ref(), name.as_deref());
+    conversion.refuse_letters_of_groups(file);
     let retry = conversion.retry(&file.retry);
     let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
     let http = conversion.http(&file.http);
@@ -445,6 +446,24 @@ impl Conversion<'_> {
         };
         let policy = Policy { on_bad_row, on_closed_route, flood_limit: flood_limit?, parked_bytes };
         Some(DeadLetter { policy, keep_ended: keep_ended? }).filter(|_| parked_bytes > 0)
+    }
+
+    /// A letter is made durable in the database, a group of events in Kafka. Nothing commits the two as one, so that a row of a group that is given up
+    /// could be a letter and an event at once. The default is refused too: that the relay stops instead is for the operator to write.
+    fn refuse_letters_of_groups(&mut self, file: &raw::File) {
+        let raw::File { checkpoint, dead_letter, .. } = file;
+        if checkpoint.store.value != StoreKind::Kafka {
+            return;
+        }
+        let place = |typed: Option<Place>| typed.or(checkpoint.store.place);
+        if dead_letter.on_bad_row.value != raw::OnBadRow::Stop {
+            let reason = "with the store \"kafka\" no row can be set aside, since a dead letter in the database and a transaction of Kafka do not become durable as one; write on_bad_row = \"stop\" under [dead_letter], or another checkpoint.store";
+            self.findings.fault(&dead_letter.on_bad_row.key, place(dead_letter.on_bad_row.place), reason);
+        }
+        if dead_letter.on_closed_route.value != raw::OnClosedRoute::Hold {
+            let reason = "with the store \"kafka\" no row can be set aside; write on_closed_route = \"hold\" under [dead_letter], or another checkpoint.store";
+            self.findings.fault(&dead_letter.on_closed_route.key, place(dead_letter.on_closed_route.place), reason);
+        }
     }
 
     fn limits(&mut self, limits: &raw::Limits) -> Option<Limits> {
