@@ -1,7 +1,10 @@
 //! Memory depends on what may be in flight, not on the size of a transaction, of a backlog or of an outage.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use walpost_testkit::checker::{Repeats, check};
-use walpost_testkit::servers::shared_postgres;
+use walpost_testkit::servers::{shared_postgres, wait_until};
 
 use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
@@ -34,6 +37,37 @@ fn one_transaction_of_many_rows_passes_within_bounded_memory() {
     relay.stop(LIMIT).unwrap().assert_success();
     let verdict = check(&rig.truth(), consumer.read_to_end(LIMIT).unwrap());
     verdict.assert_clean(Repeats::Forbidden);
+    assert!(peak < MEMORY_LIMIT, "{peak} bytes");
+}
+
+/// Reads so many records without keeping them, and sees that each partition has them in the order of their keys' events.
+fn read_in_order(rig: &Rig, rows: usize, limit: Duration) {
+    let mut consumer = rig.consumer();
+    let mut newest: BTreeMap<(i32, Vec<u8>), i64> = BTreeMap::new();
+    let mut count = 0;
+    wait_until("all rows of the transaction", limit, || {
+        for record in consumer.take() {
+            let place = (record.partition, record.key.clone().unwrap());
+            let before = newest.insert(place, record.offset);
+            assert!(before < Some(record.offset), "{record:?}");
+            count += 1;
+        }
+        count >= rows
+    })
+    .unwrap();
+    assert_eq!((count, newest.len()), (rows, 10), "ten keys, each on one partition");
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask soak"]
+fn one_transaction_of_five_million_rows_passes_within_the_same_memory() {
+    const ROWS: i64 = 5_000_000;
+    let rig = Rig::ready("soak", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    insert_large_rows(&rig, "key", ROWS);
+    read_in_order(&rig, usize::try_from(ROWS).unwrap(), 20 * LIMIT);
+    let peak = relay.peak_memory().unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
     assert!(peak < MEMORY_LIMIT, "{peak} bytes");
 }
 

@@ -200,6 +200,7 @@ fn check_names_columns_whose_types_cannot_play_their_roles() {
 #[test]
 fn a_table_that_no_row_could_be_published_of_is_refused_at_the_start_and_not_while_the_stream_goes_on() {
     let mut rig = Rig::ready("misfit", &["public.outbox"]);
+    rig.stop_at_bad_rows();
     rig.add_table("public.second", "second", &[("table.fields.additional.placement", "kind:header,n:partition")]);
     rig.sql("CREATE TABLE second (id int, aggregatetype text, aggregateid text, payload text, n numeric)");
     rig.init();

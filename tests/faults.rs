@@ -284,7 +284,7 @@ fn a_missing_topic_holds_the_stream_is_named_and_lets_go_when_it_is_made() {
 }
 
 #[test]
-fn a_row_that_the_broker_will_never_take_stops_the_relay_behind_all_rows_before_it() {
+fn where_bad_rows_stop_the_relay_it_stops_behind_all_rows_before_one() {
     let bad_rows = [
         ("large", "'known', repeat('x', 2000000)", "too large"),
         ("named", "'no topic', 'text'", "no topic"),
@@ -295,6 +295,7 @@ fn a_row_that_the_broker_will_never_take_stops_the_relay_behind_all_rows_before_
         rig.sql("CREATE TABLE outbox (id bigint, aggregatetype text, aggregateid text, payload text)");
         let route = rig.topic("${routedByValue}");
         rig.configure(|config| config.outbox("outbox", &[("route.topic.replacement", &route)]));
+        rig.stop_at_bad_rows();
         shared_kafka().create_topic(&rig.topic("known"), 1).unwrap();
         rig.init();
         let relay = rig.start_streaming();
@@ -314,6 +315,7 @@ fn a_row_that_the_broker_will_never_take_stops_the_relay_behind_all_rows_before_
         let delivered: Vec<_> = consumer.read_to_end(LIMIT).unwrap().iter().filter_map(|record| record.id()).collect();
         let expected: Vec<_> = (1..=50).map(|id| id.to_string()).collect();
         assert_eq!(delivered, expected, "{label}");
+        assert_eq!(rig.value("SELECT to_regclass('walpost.dead_letter') IS NULL"), "t", "the table is not needed");
     }
 }
 

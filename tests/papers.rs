@@ -298,8 +298,15 @@ fn every_command_for_developers_that_a_document_names_exists_with_its_options() 
         let line = format!("\n  {}", words.join(" "));
         let found =
             help.split(line.as_str()).nth(1).unwrap_or_else(|| panic!("{}: cargo xtask {command}", path.display()));
+        // Its own line, and those that are indented below it.
+        let entry: Vec<&str> = found
+            .lines()
+            .enumerate()
+            .take_while(|(at, line)| *at == 0 || line.starts_with("   "))
+            .map(|(_, line)| line)
+            .collect();
         for flag in flags(&command) {
-            assert!(found.lines().next().unwrap().contains(flag), "{}: cargo xtask {command}: {flag}", path.display());
+            assert!(entry.join("\n").contains(flag), "{}: cargo xtask {command}: {flag}", path.display());
         }
     }
 }
@@ -388,3 +395,37 @@ fn the_table_of_exit_codes_is_the_programs() {
         assert!(help.contains(&format!("{:>2}  {beginning}", exit.code())), "{help}");
     }
 }
+
+/// The names of all tests, wherever they stand.
+fn names_of_tests(folder: &Path, names: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            names_of_tests(&path, names);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let tests = text.split("#[test]\n").chain(text.split("#[tokio::test")).skip(1);
+            names.extend(tests.filter_map(|rest| Some(rest.split_once("fn ")?.1.split_once('(')?.0.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_page_of_pitfalls_names_exists() {
+    let mut names = BTreeSet::new();
+    for folder in ["tests", "crates"] {
+        names_of_tests(&root().join(folder), &mut names);
+    }
+    let page = read("docs/pitfalls.md");
+    let is_name = |span: &&str| {
+        span.contains('_') && span.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit())
+    };
+    let named: BTreeSet<&str> =
+        code_spans(&page).into_iter().filter(is_name).filter(|span| !NO_TESTS.contains(span)).collect();
+    assert!(named.len() > 40, "the page names its tests: {named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|name| !names.contains(**name)).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+}
+
+/// Names in the page of pitfalls that are PostgreSQL's.
+const NO_TESTS: &[&str] = &["pg_terminate_backend", "invalidation_reason"];

@@ -139,6 +139,11 @@ impl Rig {
         self.walpost.configure(&self.config).unwrap();
     }
 
+    /// Has the relay stop in front of a bad row.
+    pub(crate) fn stop_at_bad_rows(&mut self) {
+        self.configure(|config| config.set("dead_letter", "on_bad_row", r#""stop""#));
+    }
+
     /// Has the relay reach PostgreSQL at another address.
     pub(crate) fn reach_by_port(&mut self, port: u16) {
         let url = format!("postgres://postgres@127.0.0.1:{port}/{}", self.database.name());

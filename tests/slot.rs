@@ -174,7 +174,8 @@ fn a_slot_that_is_lost_under_a_relay_ends_it_with_the_reason() {
 
 #[test]
 fn the_two_commands_in_the_sentence_of_a_bad_row_go_on_behind_its_transaction() {
-    let rig = Rig::ready("skipped", &["public.outbox"]);
+    let mut rig = Rig::ready("skipped", &["public.outbox"]);
+    rig.stop_at_bad_rows();
     let relay = rig.start();
     rig.insert("key", 0, 3);
     // One transaction each. The first names no legal topic, the others stand right behind it.

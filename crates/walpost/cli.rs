@@ -9,9 +9,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use walpost_core::lsn::Lsn;
+use walpost_core::time::Timestamp;
+use walpost_core::value::{PointInTime, parse_timestamptz};
 
 use crate::commands::{self, Outcome};
 use crate::config::{self, Error, Loaded, Process, Settings};
@@ -59,6 +62,18 @@ enum Command {
     /// Look after the checkpoint
     #[command(subcommand)]
     Checkpoint(Checkpoint),
+    /// Show what is wrong between server, slot and checkpoint, and the ways out; go one of them
+    #[command(
+        long_about = "Shows how server, slot and checkpoint stand to each other, what is known of a gap, and every way out of it with what it loses or repeats. \
+                      Ends with 0 where the relay may start, else with the code that its start would end with.\n\n\
+                      A way is chosen by an option. Without --yes it is only shown what it would come to.",
+        after_help = "Examples:\n  walpost repair                                    what is wrong, and every way out\n  \
+                      walpost repair --fill                             what would be published from the tables\n  \
+                      walpost repair --fill --yes                       make the slot anew and publish it\n  \
+                      walpost repair --recreate --accept-gap --yes      make the slot anew and leave the gap",
+        after_long_help = Exit::table()
+    )]
+    Repair(Repair),
     /// Print how things stand, and end with 10 where not all is well
     #[command(
         long_about = "Asks the database about slot, checkpoint and publication, and the relay itself where it answers at http.listen. Prints a short \
@@ -125,6 +140,82 @@ struct Init {
     #[arg(long)]
     dry_run: bool,
 }
+
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "they are flags")]
+struct Repair {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Go on from where the slot stands, whatever the checkpoint says
+    #[arg(long, group = "way")]
+    adopt_slot: bool,
+    /// Make the slot anew, and do not publish what lies between the checkpoint and it
+    #[arg(long, group = "way", requires = "accept_gap")]
+    recreate: bool,
+    /// Make the slot anew, and publish what lies between from the tables
+    #[arg(long, group = "way")]
+    fill: bool,
+    /// The gap is accepted
+    #[arg(long, requires = "recreate")]
+    accept_gap: bool,
+    /// How much earlier than the checkpoint's last commit the rows are to begin: longer than any commit takes; by a column, longer than any transaction takes
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    margin: Duration,
+    /// When the rows are to begin, without a margin: as RFC 3339 has it
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    since: Option<Timestamp>,
+    /// The column of the outboxes that tells when a row was made, instead of the commit's time
+    #[arg(long, value_name = "COLUMN")]
+    by: Option<String>,
+    /// No row of the gap was deleted, whatever speaks against it
+    #[arg(long)]
+    rows_are_kept: bool,
+    /// Pass over rows that cannot be published, with a line of the log each, instead of setting them aside or ending at the first
+    #[arg(long, requires = "fill")]
+    skip_bad: bool,
+    /// Do it, instead of showing what it would come to
+    #[arg(long, requires = "way")]
+    yes: bool,
+    /// Show it as JSON
+    #[arg(long, conflicts_with = "way")]
+    json: bool,
+}
+
+impl Repair {
+    fn read(self) -> (ConfigFile, commands::Repair) {
+        let Self { config, adopt_slot, recreate, fill, margin, since, by, rows_are_kept, skip_bad, yes, json, .. } =
+            self;
+        let chosen =
+            [(adopt_slot, commands::Way::AdoptSlot), (recreate, commands::Way::Recreate), (fill, commands::Way::Fill)];
+        let way = chosen.into_iter().find_map(|(is_chosen, way)| is_chosen.then_some(way));
+        let fill = commands::Fill { margin, since, by, rows_are_kept, skips_bad: skip_bad };
+        (config, commands::Repair { way, fill, is_json: json, is_agreed: yes })
+    }
+}
+
+/// A number with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let read = |(unit, millis): (&str, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(millis);
+    let millis = units.into_iter().find_map(read).ok_or("write a whole number and its unit: 90s, 5m, 2h or 1d")?;
+    Ok(Duration::from_millis(millis))
+}
+
+/// A time with its offset.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let form = "write a date and a time with its offset from UTC: 2026-11-30T07:53:26Z";
+    let spaced = text.replacen(['T', 't'], " ", 1).replace(['Z', 'z'], "+00");
+    match parse_timestamptz(spaced.as_bytes()) {
+        Ok(PointInTime::UnixMicros(micros)) if micros > POSTGRES_EPOCH => {
+            Ok(Timestamp::from_postgres_micros(micros - POSTGRES_EPOCH))
+        }
+        Ok(_) => Err("it lies before the year 2000, or is no time".to_owned()),
+        Err(_) => Err(form.to_owned()),
+    }
+}
+
+/// 2000-01-01 00:00 UTC in microseconds since 1970.
+const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 
 #[derive(Debug, Subcommand)]
 enum Checkpoint {
@@ -245,6 +336,10 @@ fn perform(command: Command) -> Exit {
                 Checkpoint::Copy(Copy { config, to }) => (config, commands::Checkpoint::Copy(to.0)),
             };
             with_settings(&config, |settings| commands::checkpoint(settings, action))
+        }
+        Command::Repair(repair) => {
+            let (config, asked) = repair.read();
+            with_settings(&config, |settings| commands::repair(settings, asked))
         }
         Command::Status(Status { config, json }) => {
             let form = if json { commands::Form::Json } else { commands::Form::Table };

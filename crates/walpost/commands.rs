@@ -22,6 +22,7 @@ mod dlq;
 mod import;
 mod init;
 mod papers;
+mod repair;
 mod run;
 mod status;
 
@@ -31,6 +32,7 @@ pub use dlq::{Dlq, LetterForm, Marking, dlq};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
 pub use papers::{completions, man};
+pub use repair::{Fill, Repair, Way, repair};
 pub use run::run;
 pub use status::{Form, status};
 

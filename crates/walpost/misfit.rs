@@ -54,7 +54,7 @@ pub fn of_outbox(outbox: &Outbox, table: &Table, publications: &[Publication]) -
 
 /// Whether a column comes with the rows of its table: it is not generated, and on the list of columns if a publication has one. (From
 /// PostgreSQL 15 on each tells one, 15 with the generated columns in it.)
-fn is_published(column: &str, outbox: &Outbox, table: &Table, publications: &[Publication]) -> bool {
+pub(crate) fn is_published(column: &str, outbox: &Outbox, table: &Table, publications: &[Publication]) -> bool {
     let inserts = publications.iter().filter(|publication| publication.inserts);
     let members = inserts.flat_map(|publication| &publication.tables).filter(|member| member.name == outbox.table);
     let mut lists = members.filter_map(|member| member.columns.as_ref()).peekable();

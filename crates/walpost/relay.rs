@@ -91,7 +91,7 @@ pub fn setup(settings: &Settings, with_outbox: bool) -> SetupSettings {
         with_outbox,
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
         with_dead_letter_table: settings.dead_letter().is_used(),
-        failover: false,
+        failover: settings.source().is_for_standbys(),
     }
 }
 

@@ -43,18 +43,26 @@ impl AnySink {
     /// # Errors
     /// It cannot be made; trying again will not help.
     pub fn open(settings: &Settings) -> Result<Self, Failure> {
+        #[cfg(feature = "kafka")]
+        if let (settings::Sink::Kafka(kafka), settings::Store::Kafka(_)) =
+            (settings.sink(), settings.checkpoint().store())
+        {
+            let sink = Transactional::new(kafka, settings.name(), settings.checkpoint().topic());
+            return sink.map(|sink| Self::Transactional(Box::new(sink)));
+        }
+        Self::open_without_transactions(settings)
+    }
+
+    /// The same for whoever publishes and keeps no checkpoint.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_without_transactions(settings: &Settings) -> Result<Self, Failure> {
         match settings.sink() {
             settings::Sink::Stdout => Stdout::of_this_process(settings.limits()).map(Self::Stdout),
             settings::Sink::Null => Ok(Self::Null(Null::default())),
             #[cfg(feature = "kafka")]
-            settings::Sink::Kafka(kafka) => {
-                let checkpoint = settings.checkpoint();
-                if matches!(checkpoint.store(), settings::Store::Kafka(_)) {
-                    let sink = Transactional::new(kafka, settings.name(), checkpoint.topic());
-                    return sink.map(|sink| Self::Transactional(Box::new(sink)));
-                }
-                Producer::new(kafka.clone()).map(Self::Kafka)
-            }
+            settings::Sink::Kafka(kafka) => Producer::new(kafka.clone()).map(Self::Kafka),
             #[cfg(not(feature = "kafka"))]
             settings::Sink::Kafka(never) => match *never {},
         }

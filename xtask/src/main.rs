@@ -48,6 +48,7 @@ Commands:
                            With filters only the tests whose names contain one of them.
        --all-versions      The integration tests on PostgreSQL 14, 16, 17 and 18, one after the other.
        --postgres N        The same on one of these; may be given several times.
+  soak [FILTER…]           The tests that take minutes, which `test` leaves out.
   services up [--kafka]    Start a PostgreSQL, and a Kafka if wanted, to play with; print how they are reached.
   services status          Say which of them run.
   services down            Stop them and remove their data.
@@ -108,6 +109,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["services", "status"] => services::status(),
         ["services", "down"] => services::down(),
         ["dist", options @ ..] => dist::run(options),
+        ["soak", filters @ ..] => test::soak(filters),
         ["handover", options @ ..] => handover::run(options),
         ["mutants"] => mutants::run(),
         ["fuzz", options @ ..] => fuzz::run(options),

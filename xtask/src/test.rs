@@ -77,6 +77,13 @@ pub(crate) fn on_program(program: &Path, filters: &[&str]) -> Result<()> {
     test(&mut steps, Stand { program: Some(&program), ..Stand::default() }, INTEGRATION, filters)
 }
 
+/// The tests that take minutes, which are ignored otherwise.
+pub(crate) fn soak(filters: &[&str]) -> Result<()> {
+    let mut steps = Steps::default();
+    install_all(&mut steps, &[])?;
+    test(&mut steps, Stand::default(), INTEGRATION, &[&["--ignored"], filters].concat())
+}
+
 fn run_everything(steps: &mut Steps) -> Result<()> {
     let others: Vec<u32> = postgres_versions().collect();
     install_all(steps, &others)?;

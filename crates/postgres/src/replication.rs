@@ -67,6 +67,28 @@ fn tls(settings: &ConnectionSettings, endpoint: &Endpoint) -> TlsConfig {
     }
 }
 
+/// A session that does not stream, for commands; `options` are added to ours.
+pub(crate) async fn open_gated(
+    settings: &ConnectionSettings,
+    endpoint: &Endpoint,
+    options: &str,
+) -> Result<ReplicationClient, Error> {
+    let after = settings.connect_timeout();
+    let mut config = config(settings, endpoint, after)?;
+    config.slot = "none".to_owned();
+    config.options = config.options.map(|ours| format!("{ours} {options}"));
+    let open = async {
+        let mut client = ReplicationClient::connect_gated(config).await?;
+        client.identify_system().await?;
+        Ok(client)
+    };
+    let answer: Result<Result<_, PgWireError>, _> = tokio::time::timeout(after, open).await;
+    match answer {
+        Ok(answer) => answer.map_err(|error| Error::from_replication(error, Phase::Connecting)),
+        Err(_) => Err(Error::Deadline { phase: Phase::Connecting, after }),
+    }
+}
+
 /// Asks the server which timelines its current one descends from.
 ///
 /// A replication command, so it needs the same privileges as the stream; it also shows whether a stream can be opened at all.
@@ -80,11 +102,8 @@ pub async fn timeline_history(
     timeline: Timeline,
 ) -> Result<Option<Vec<Switch>>, Error> {
     let after = settings.connect_timeout();
-    let mut config = config(settings, endpoint, after)?;
-    config.slot = "none".to_owned();
     let ask = async {
-        let mut client = ReplicationClient::connect_gated(config).await?;
-        client.identify_system().await?;
+        let mut client = open_gated(settings, endpoint, "").await?;
         if timeline == Timeline(1) {
             return Ok(Some(Vec::new()));
         }
@@ -92,14 +111,11 @@ pub async fn timeline_history(
             Ok(history) => Ok(std::str::from_utf8(&history.content).ok().and_then(parse_history)),
             // The file may have been removed from pg_wal: the history is unknown, and the comparison refuses.
             Err(error) if error.is_server() => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(Error::from_replication(error, Phase::Connecting)),
         }
     };
-    let answer: Result<Result<_, PgWireError>, _> = tokio::time::timeout(after, ask).await;
-    match answer {
-        Ok(answer) => answer.map_err(|error| Error::from_replication(error, Phase::Connecting)),
-        Err(_) => Err(Error::Deadline { phase: Phase::Connecting, after }),
-    }
+    let late = Err(Error::Deadline { phase: Phase::Connecting, after });
+    tokio::time::timeout(after, ask).await.unwrap_or(late)
 }
 
 #[cfg(test)]

@@ -15,12 +15,13 @@ use walpost_core::outbox::TableName;
 use walpost_core::start::SlotState;
 
 use crate::error::{Error, Phase};
+use crate::failover;
 use crate::identifier::SlotName;
 use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
 
-pub(crate) use plan::made_anew;
 pub use plan::plan;
+pub(crate) use plan::{made_anew, slot_sql};
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct Facts {
     pub has_dead_letter_table: bool,
     /// The slot, if there is one of the name.
     pub slot: Option<SlotState>,
+    /// Whether that one is carried over to standbys.
+    pub is_carried: bool,
 }
 
 /// What a step does.
@@ -71,6 +74,8 @@ pub enum StepKind {
     Schema,
     /// The slot: by itself, after the rest is committed.
     Slot,
+    /// A change of the slot that SQL cannot make: a command of a replication session, which the caller runs ([`crate::failover::carry_over`]).
+    Carry,
 }
 
 /// One statement of the plan.
@@ -141,8 +146,12 @@ impl std::fmt::Display for Unpublished {
 impl std::fmt::Display for Plan {
     /// As a script of SQL, whose comments say why, and what is left to the reader.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for Step { sql, reason, .. } in &self.steps {
-            writeln!(f, "-- {reason}\n{};\n", sql.trim_end().trim_end_matches(';'))?;
+        for Step { kind, sql, reason } in &self.steps {
+            let sql = sql.trim_end().trim_end_matches(';');
+            match kind {
+                StepKind::Schema | StepKind::Slot => writeln!(f, "-- {reason}\n{sql};\n")?,
+                StepKind::Carry => writeln!(f, "-- {reason}; by a session with replication=database:\n-- {sql};\n")?,
+            }
         }
         if self.is_empty() {
             writeln!(f, "-- everything is there already")?;
@@ -177,6 +186,7 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
         has_former_checkpoint_table: is_true(session, HAS_FORMER_CHECKPOINT_TABLE).await?,
         has_dead_letter_table: is_true(session, HAS_DEAD_LETTER_TABLE).await?,
         slot: inspect::slot_state(session, &settings.slot).await?,
+        is_carried: failover::look(session, &settings.slot).await?.is_carried == Some(true),
     })
 }
 
@@ -231,7 +241,7 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
                 unpublished.push(Unpublished { table: table.clone(), rows });
             }
         }
-        create_slot(session, step).await?;
+        create_slot(session, &step.sql).await?;
     }
     let slot = inspect::slot_state(session, &settings.slot).await?;
     let slot =
@@ -239,11 +249,12 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
     Ok(Applied { slot, unpublished })
 }
 
-async fn create_slot(session: &mut Session, step: &Step) -> Result<(), Error> {
+/// Makes a slot by this statement, which may take its time.
+pub(crate) async fn create_slot(session: &mut Session, sql: &str) -> Result<(), Error> {
     let refused = |error| Error::from_sql(error, Phase::Query);
     let transaction = session.client_mut().transaction().await.map_err(refused)?;
     let timeout = format!("SET LOCAL statement_timeout = {}", SLOT_TIMEOUT.as_millis());
     transaction.batch_execute(&timeout).await.map_err(refused)?;
-    transaction.batch_execute(&step.sql).await.map_err(refused)?;
+    transaction.batch_execute(sql).await.map_err(refused)?;
     transaction.commit().await.map_err(refused)
 }

@@ -155,7 +155,12 @@ impl Walpost {
         self.begin(&["run"])
     }
 
-    fn begin(&self, arguments: &[&str]) -> Result<Relay, Error> {
+    /// Starts a command with our configuration.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn begin(&self, arguments: &[&str]) -> Result<Relay, Error> {
         // The kernel ends it with the thread that starts it; `setpriv` becomes the program, so the number is the same.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig=KILL", "--"]).arg(&self.program).args(arguments).arg("-c").arg(self.file());

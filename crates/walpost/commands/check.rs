@@ -9,6 +9,7 @@ use walpost_core::outbox::Outbox;
 use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
+use walpost_postgres::failover;
 use walpost_postgres::inspect::{self, InspectedTable, Inspection, Publication};
 use walpost_postgres::preflight;
 use walpost_postgres::sql;
@@ -61,6 +62,8 @@ async fn source_findings(settings: &Settings, with_start: bool) -> Result<Vec<Fi
     let mut findings = preflight::findings(&inspection, &subject);
     let outboxes = settings.outboxes().iter().zip(&inspection.tables);
     findings.extend(outboxes.flat_map(|outbox| misfits(outbox, &inspection.publications)));
+    let carried = failover::look(&sql, &subject.slot).await?;
+    findings.extend(failover::findings(&carried, settings.source().is_for_standbys()));
     if with_start {
         findings.extend(start_finding(settings, &sql, &inspection).await?);
     }

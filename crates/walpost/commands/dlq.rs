@@ -83,7 +83,7 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
     }
 }
 
-fn letters_refused(error: &Error) -> Ended {
+pub(super) fn letters_refused(error: &Error) -> Ended {
     refused(error.class(), error)
 }
 

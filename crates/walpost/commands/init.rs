@@ -8,8 +8,8 @@ use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
 use walpost_postgres::checkpoint::{Error as OwnError, at_slot};
-use walpost_postgres::setup::{self, Applied, Plan};
-use walpost_postgres::{inspect, sql};
+use walpost_postgres::setup::{self, Applied, Plan, StepKind};
+use walpost_postgres::{failover, inspect, sql};
 
 use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
@@ -195,6 +195,9 @@ impl Preparation {
     /// Applies the plan and writes the first checkpoint, if there is none; answers where it stands.
     async fn apply(&mut self, settings: &Settings) -> Result<(Applied, Option<Lsn>), Hindrance> {
         let applied = setup::apply(&mut self.sql, &self.plan, &self.setup).await?;
+        if self.plan.steps.iter().any(|step| step.kind == StepKind::Carry) {
+            failover::carry_over(settings.source().connection(), self.sql.endpoint(), &self.setup.slot).await?;
+        }
         if let Some(place) = self.store.create().await? {
             tracing::info!(place, "made the topic of checkpoints, with the brokers' default number of replicas");
         }

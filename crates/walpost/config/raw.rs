@@ -137,6 +137,10 @@ section! {
         /// Whether `walpost run` may create what is missing (publication, tables of our own, slot) as `walpost init` does. Without it `run`
         /// creates nothing and says what is missing.
         create: bool = false, "true" | "false";
+        /// Whether the slot is one that PostgreSQL 17 and later carries over to standbys, so that the relay goes on after a failover. `walpost init` makes
+        /// it one, also where it exists. The standbys have to synchronise slots (`sync_replication_slots`), and the primary has to wait for them
+        /// (`synchronized_standby_slots`).
+        failover: bool = false, "true" | "false";
         /// PostgreSQL's `wal_sender_timeout` for our connection: after this long without a word from the relay the server gives it up, and after
         /// this long without a word from the server the relay does. From 1000 on.
         wal_sender_timeout_ms: Millis = Millis(30_000), "60000" | "30000";

@@ -161,6 +161,7 @@ pub struct Source {
     slot: SlotName,
     publications: Vec<String>,
     may_create: bool,
+    is_for_standbys: bool,
     wal_sender_timeout: Duration,
 }
 
@@ -187,6 +188,12 @@ impl Source {
     #[must_use]
     pub fn may_create(&self) -> bool {
         self.may_create
+    }
+
+    /// Whether the slot is to be carried over to standbys.
+    #[must_use]
+    pub fn is_for_standbys(&self) -> bool {
+        self.is_for_standbys
     }
 
     /// `wal_sender_timeout` of our connection: at least a second, in whole milliseconds that fit PostgreSQL's integer.

@@ -1,4 +1,5 @@
-//! [`Message`] to bytes: what the server's side of the protocol does, for tests, the simulation and fuzzing.
+//! [`Message`] to bytes: what the server's side of the protocol does, for rows that are read from a table instead of the log, and for tests,
+//! the simulation and fuzzing.
 //!
 //! The inverse of [`Message::parse`] for everything that the protocol can carry. What it cannot carry is cut to what it
 //! can, so that the bytes are always well-formed: a name ends before its first NUL, a row or a relation at its 32,767th

@@ -217,8 +217,18 @@ fn what_refuses_has_a_sentence_a_remedy_and_an_exit_code_of_its_own() {
 }
 
 #[test]
+fn each_state_has_a_name_of_its_own() {
+    let states: Vec<_> = cases().into_iter().map(|(.., state)| state).collect();
+    for state in &states {
+        let others = states.iter().filter(|other| std::mem::discriminant(*other) != std::mem::discriminant(state));
+        assert!(others.into_iter().all(|other| other.name() != state.name()), "{}", state.name());
+    }
+}
+
+#[test]
 fn remedies_name_only_commands_that_exist() {
-    let commands = ["init", "checkpoint show", "checkpoint adopt-slot", "checkpoint forget", "checkpoint copy"];
+    let commands =
+        ["init", "repair", "checkpoint show", "checkpoint adopt-slot", "checkpoint forget", "checkpoint copy"];
     for (.., state) in cases() {
         let remedy = state.remedy().unwrap_or_default();
         for (at, _) in remedy.match_indices("walpost ") {

@@ -6,7 +6,36 @@ use super::{Part, StartState};
 const START_ANEW: &str =
     "to accept that the rows in between are not published, run: walpost checkpoint forget, then walpost init";
 
+/// All of them, of which only some can be told in a sentence.
+const WAYS_OUT: &str = "to see the ways out, of which one fills the gap from the table, run: walpost repair";
+
 impl StartState {
+    /// Its name, for scripts.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Fresh { .. } => "fresh",
+            Self::Resume { .. } => "resume",
+            Self::ResumePromoted { .. } => "resume-promoted",
+            Self::SlotOnly { .. } => "slot-only",
+            Self::SlotMissing { .. } => "slot-missing",
+            Self::SlotBusy { .. } => "slot-busy",
+            Self::SlotLost { .. } => "slot-lost",
+            Self::SlotAhead { .. } => "slot-ahead",
+            Self::SlotUnfinished { .. } => "slot-unfinished",
+            Self::SlotPhysical { .. } => "slot-physical",
+            Self::SlotTemporary { .. } => "slot-temporary",
+            Self::WrongPlugin { .. } => "wrong-plugin",
+            Self::WrongDatabase { .. } => "wrong-database",
+            Self::Future { .. } => "future",
+            Self::TimelineBehind { .. } => "timeline-behind",
+            Self::Promoted { .. } => "promoted",
+            Self::OtherSystem { .. } => "other-system",
+            Self::OtherCheckpoint { .. } => "other-checkpoint",
+            Self::InRecovery => "in-recovery",
+        }
+    }
+
     /// What is wrong, or noteworthy, with the values that show it.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -78,15 +107,15 @@ impl StartState {
             Self::Resume { .. } | Self::ResumePromoted { .. } => return None,
             Self::Fresh { .. } => "run: walpost init".to_owned(),
             Self::SlotOnly { .. } => "to see what is kept, run: walpost checkpoint show".to_owned(),
-            Self::SlotMissing { .. } => START_ANEW.to_owned(),
+            Self::SlotMissing { .. } => format!("{WAYS_OUT}; {START_ANEW}"),
             Self::SlotBusy { slot, .. } => format!(
                 "it is waited for; to see who it is: SELECT * FROM pg_stat_replication WHERE pid = (SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}')"
             ),
             Self::SlotLost { slot, reason } => {
-                format!("{}, drop the slot ({}), and {START_ANEW}", prevention(reason), drop_slot(slot))
+                format!("{}; {WAYS_OUT}; or drop the slot ({}), and {START_ANEW}", prevention(reason), drop_slot(slot))
             }
             Self::SlotAhead { .. } => {
-                "to accept that the rows in between are not published, run: walpost checkpoint adopt-slot".to_owned()
+                format!("{WAYS_OUT}; to accept that the rows in between are not published, run: walpost checkpoint adopt-slot")
             }
             Self::SlotUnfinished { slot } | Self::SlotPhysical { slot } | Self::WrongPlugin { slot, .. } => {
                 format!("name another slot in source.slot, or drop this one ({}) and run: walpost init", drop_slot(slot))
@@ -96,10 +125,10 @@ impl StartState {
             }
             Self::WrongDatabase { .. } => "correct the database of source.url, or name another slot in source.slot".to_owned(),
             Self::Future { .. } | Self::TimelineBehind { .. } => format!(
-                "connect source.url to the current primary; if this server is to stay, compare the outbox table with what was published; {START_ANEW}"
+                "connect source.url to the current primary; if this server is to stay, {WAYS_OUT}; {START_ANEW}"
             ),
             Self::Promoted { .. } => {
-                "compare the outbox table with what was published; to go on from the slot of this server, run: walpost checkpoint adopt-slot".to_owned()
+                format!("{WAYS_OUT}; to go on from the slot of this server, run: walpost checkpoint adopt-slot")
             }
             Self::OtherSystem { .. } => format!("connect source.url to the right server; if this one is meant, {START_ANEW}"),
             Self::OtherCheckpoint { .. } => {

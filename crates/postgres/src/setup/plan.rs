@@ -2,10 +2,11 @@
 
 use walpost_core::outbox::TableName;
 use walpost_core::position::Checkpoint;
-use walpost_core::start::SlotKind;
+use walpost_core::start::{SlotKind, SlotState};
 
 use super::{Difference, Facts, Plan, SetupSettings, Step, StepKind};
-use crate::identifier::{quote_identifier, quote_literal, quote_table};
+use crate::failover;
+use crate::identifier::{SlotName, quote_identifier, quote_literal, quote_table};
 use crate::inspect::Publication;
 
 const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
@@ -188,8 +189,20 @@ fn dead_letter_table(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
     }
 }
 
+/// Makes the slot, for standbys too where that is asked for.
+pub(crate) fn slot_sql(slot: &SlotName, failover: bool) -> String {
+    let arguments = if failover { ", false, false, true" } else { "" };
+    format!(
+        "SELECT pg_create_logical_replication_slot({}, 'pgoutput'{arguments})",
+        quote_literal(slot.as_str()).trim_start()
+    )
+}
+
 fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>, plan: &mut Plan) {
     let name = &settings.slot;
+    if settings.failover && facts.version < failover::FIRST_VERSION {
+        plan.obstacles.push(format!("{}; {}", failover::too_old(facts.version), failover::WITHOUT));
+    }
     match &facts.slot {
         None => {
             if let Some(checkpoint) = checkpoint {
@@ -199,14 +212,10 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
                 ));
                 return;
             }
-            let failover = settings.failover && facts.version >= 170_000;
-            let arguments = if failover { ", false, false, true" } else { "" };
+            let failover = settings.failover && facts.version >= failover::FIRST_VERSION;
             plan.steps.push(Step {
                 kind: StepKind::Slot,
-                sql: format!(
-                    "SELECT pg_create_logical_replication_slot({}, 'pgoutput'{arguments})",
-                    quote_literal(name.as_str()).trim_start()
-                ),
+                sql: slot_sql(name, failover),
                 reason: "keeps the log from now on; the server waits for the transactions that are running".to_owned(),
             });
         }
@@ -218,8 +227,24 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
                     "the slot \"{name}\" exists and cannot be read by walpost{}; name another in source.slot, or run: SELECT pg_drop_replication_slot('{name}')",
                     slot.lost.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default()
                 ));
+            } else if settings.failover && facts.version >= failover::FIRST_VERSION && !facts.is_carried {
+                carry(name, slot, plan);
             }
         }
+    }
+}
+
+/// A slot that is there becomes one that is carried over, once nobody reads it.
+fn carry(name: &SlotName, slot: &SlotState, plan: &mut Plan) {
+    match slot.active_pid {
+        Some(pid) => plan.obstacles.push(format!(
+            "the slot \"{name}\" is not a failover slot, and while process {pid} reads it, it cannot be made one; stop the relay and run walpost init again"
+        )),
+        None => plan.steps.push(Step {
+            kind: StepKind::Carry,
+            sql: failover::command(name),
+            reason: "the slot becomes one that standbys have too".to_owned(),
+        }),
     }
 }
 

@@ -112,6 +112,7 @@ impl Conversion<'_> {
             slot: slot?,
             publications: publications?,
             may_create: source.create.value,
+            is_for_standbys: source.failover.value,
             wal_sender_timeout: wal_sender_timeout?,
         })
     }

@@ -47,6 +47,7 @@ fn nothing_but_tables() -> Facts {
         has_former_checkpoint_table: false,
         has_dead_letter_table: false,
         slot: None,
+        is_carried: false,
     }
 }
 
@@ -216,12 +217,20 @@ fn a_slot_that_cannot_be_read_is_an_obstacle() {
 }
 
 #[test]
-fn a_failover_slot_is_asked_for_only_where_the_server_knows_it() {
+fn a_failover_slot_is_made_or_an_existing_one_becomes_one_where_the_server_knows_it() {
     let settings = SetupSettings { failover: true, ..settings() };
-    for (version, expected) in [(160_011, "'pgoutput')"), (170_007, "'pgoutput', false, false, true)")] {
-        let plan = plan(&settings, &Facts { version, ..nothing_but_tables() }, None);
-        assert!(plan.steps.last().unwrap().sql.ends_with(expected), "{plan:?}");
-    }
+    let planned = |facts: Facts| plan(&settings, &facts, None);
+    let old = planned(Facts { version: 160_004, ..everything() });
+    assert!(old.obstacles.iter().any(|sentence| sentence.contains("16.4") && sentence.contains("walpost repair")));
+    let anew = planned(Facts { version: 170_000, ..nothing_but_tables() });
+    assert!(statements(&anew).last().unwrap().ends_with("('walpost', 'pgoutput', false, false, true)"));
+    let changed = planned(Facts { version: 180_001, ..everything() });
+    assert_eq!(statements(&changed), ["ALTER_REPLICATION_SLOT walpost (FAILOVER true)"]);
+    assert!(changed.to_string().lines().all(|line| line.is_empty() || line.starts_with("--")), "it is no SQL");
+    assert!(planned(Facts { version: 180_001, is_carried: true, ..everything() }).is_empty());
+    let read = SlotState { active_pid: Some(7), ..slot() };
+    let read = planned(Facts { version: 180_001, slot: Some(read), ..everything() });
+    assert!(read.steps.is_empty() && read.obstacles[0].contains("process 7"), "{read:?}");
 }
 
 #[test]

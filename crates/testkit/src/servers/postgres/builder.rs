@@ -74,6 +74,7 @@ pub struct PostgresBuilder {
     fsync: bool,
     tls: bool,
     original: Option<PathBuf>,
+    is_standby: bool,
     kept: Option<PathBuf>,
 }
 
@@ -87,6 +88,7 @@ impl Default for PostgresBuilder {
             fsync: false,
             tls: false,
             original: None,
+            is_standby: false,
             kept: None,
         }
     }
@@ -142,6 +144,15 @@ impl PostgresBuilder {
         self
     }
 
+    /// Follows a server, from a copy of its data: that one has to be stopped meanwhile, and keeps log for the standby in a physical slot
+    /// of the name `standby`. `database` is the one that it connects to for what is not in the log.
+    #[must_use]
+    pub fn standby_of(mut self, primary: &Postgres, database: &str) -> Self {
+        self.is_standby = true;
+        let connection = format!("host=127.0.0.1 port={} user=postgres dbname={database}", primary.endpoint().port());
+        self.copy_of(primary).setting("primary_conninfo", &connection).setting("primary_slot_name", "standby")
+    }
+
     /// Keeps server and data, in this folder, beyond the end of this process: whoever starts it so must stop it.
     #[must_use]
     pub fn kept(mut self, folder: &Path) -> Self {
@@ -183,7 +194,16 @@ impl PostgresBuilder {
         if let Some(original) = &self.original {
             let mut copy = Command::new("cp");
             copy.arg("-a").arg(original).arg(&layout.data);
-            return run(copy, "cp -a of a data folder").map(drop);
+            run(copy, "cp -a of a data folder")?;
+            if self.is_standby {
+                let signal = layout.data.join("standby.signal");
+                fs::write(&signal, "").map_err(Error::io(format_args!("write {}", signal.display())))?;
+                // A base backup leaves the slots out, and one of the same name would not be synchronised.
+                let mut slots = Command::new("find");
+                slots.arg(layout.data.join("pg_replslot")).args(["-mindepth", "1", "-delete"]);
+                run(slots, "find -delete of the slots")?;
+            }
+            return Ok(());
         }
         let mut initdb = command(layout.programs.join("initdb"), Lifetime::WithUs, account);
         initdb.args(["--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]).current_dir("/");
