@@ -397,6 +397,7 @@ impl Ledger {
         let is_letter = entry.is_letter();
         self.waiting -= 1;
         self.letters.waiting -= usize::from(is_letter);
+        self.cursor += u64::from(self.cursor == ticket.0);
         true
     }
 
@@ -573,6 +574,31 @@ mod tests {
         assert!(ledger.is_out(Ticket(8)));
         assert_eq!(ledger.take_back(Ticket(8)), Report::Answered);
         assert_eq!(publish_all(&mut ledger), [8]);
+    }
+
+    #[test]
+    fn it_is_between_transactions_where_one_ends_and_at_rest_once_all_of_it_is_settled() {
+        let mut ledger = ledger();
+        let stands = |ledger: &Ledger| (ledger.is_between_transactions(), ledger.is_at_rest());
+        assert_eq!(stands(&ledger), (true, true));
+        for end in [120, 130] {
+            ledger.issue(record(0, 0));
+            ledger.issue(record(1, 0));
+            ledger.close_transaction(Lsn::new(end), Timestamp::default());
+            ledger.issue(letter());
+        }
+        let expected = [(false, false), (true, false), (true, false), (false, false), (true, false), (true, false)];
+        let seen = expected.map(|_| {
+            publish_next(&mut ledger);
+            stands(&ledger)
+        });
+        assert_eq!(seen, expected);
+        let expected = [false, false, false, false, false, true];
+        let seen = [7, 8, 9, 10, 12, 11].map(|ticket| {
+            ledger.settle(Ticket(ticket));
+            ledger.is_at_rest()
+        });
+        assert_eq!(seen, expected);
     }
 
     #[test]
