@@ -95,7 +95,7 @@ fn what_cannot_be_understood_ends_with_2_and_says_so_on_standard_error() {
         (&["init", "-c"], "--config"),
         (&["checkpoint"], "adopt-slot"),
         (&["checkpoint", "copy"], "--to"),
-        (&["checkpoint", "copy", "--to", "slot"], "write postgres, or file: and a path"),
+        (&["checkpoint", "copy", "--to", "slot"], "write postgres, kafka, or file: and a path"),
         (&["dlq"], "replay"),
         (&["dlq", "show"], "<ID>"),
         (&["dlq", "list", "--state", "gone"], "[possible values: waiting, replay, drop, sent, dropped]"),

@@ -15,6 +15,7 @@ mod crash;
 mod dead_letters;
 mod delivery;
 mod describing;
+mod exactly_once;
 mod faults;
 mod import;
 mod limits;

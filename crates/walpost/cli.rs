@@ -17,7 +17,6 @@ use walpost_core::time::Timestamp;
 use walpost_core::value::{PointInTime, parse_timestamptz};
 
 use crate::commands::{self, Outcome};
-use crate::config::settings::Store;
 use crate::config::{self, Error, Loaded, Process, Settings};
 use crate::debezium;
 use crate::exit::{Ended, Exit};
@@ -235,23 +234,24 @@ enum Checkpoint {
 struct Copy {
     #[command(flatten)]
     config: ConfigFile,
-    /// The store to copy into: postgres, or file:PATH
+    /// The store to copy into: postgres, kafka, or file:PATH
     #[arg(long, value_name = "STORE")]
     to: Target,
 }
 
-/// A store that a checkpoint can be copied into.
+/// What `--to` takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Target(Store);
+struct Target(commands::Target);
 
 impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.strip_prefix("file:")) {
-            ("postgres", _) => Ok(Self(Store::Postgres)),
-            (_, Some(path)) if !path.is_empty() => Ok(Self(Store::File(PathBuf::from(path)))),
-            _ => Err("write postgres, or file: and a path".to_owned()),
+            ("postgres", _) => Ok(Self(commands::Target::Postgres)),
+            ("kafka", _) => Ok(Self(commands::Target::Kafka)),
+            (_, Some(path)) if !path.is_empty() => Ok(Self(commands::Target::File(PathBuf::from(path)))),
+            _ => Err("write postgres, kafka, or file: and a path".to_owned()),
         }
     }
 }
@@ -471,10 +471,11 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_can_be_copied_to_postgres_or_to_a_file() {
-        assert_eq!("postgres".parse(), Ok(Target(Store::Postgres)));
-        assert_eq!("file:/a:b".parse(), Ok(Target(Store::File(PathBuf::from("/a:b")))));
-        for bad in ["", "file", "file:", "slot", "/a", "kafka"] {
+    fn a_checkpoint_can_be_copied_to_postgres_to_kafka_or_to_a_file() {
+        assert_eq!("postgres".parse(), Ok(Target(commands::Target::Postgres)));
+        assert_eq!("kafka".parse(), Ok(Target(commands::Target::Kafka)));
+        assert_eq!("file:/a:b".parse(), Ok(Target(commands::Target::File(PathBuf::from("/a:b")))));
+        for bad in ["", "file", "file:", "slot", "/a", "kafka:x"] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }

@@ -27,7 +27,7 @@ mod run;
 mod status;
 
 pub use check::check;
-pub use checkpoint::{Checkpoint, checkpoint};
+pub use checkpoint::{Checkpoint, Target, checkpoint};
 pub use dlq::{Dlq, LetterForm, Marking, dlq};
 pub use import::{Import, Offsets, Position, Version, import};
 pub use init::{Hindrance, Init, create, init};
@@ -51,8 +51,10 @@ fn postgres_refused(error: &PostgresError) -> Ended {
 }
 
 /// The end of a command that a checkpoint store did not let go on.
-fn checkpoint_refused(error: &walpost_postgres::checkpoint::Error) -> Ended {
-    refused(error.class(), error)
+fn checkpoint_refused(error: &crate::store::Error) -> Ended {
+    let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
+    let exit = if error.class().is_some() { Exit::SourceRefused } else { Exit::SinkRefused };
+    Ended::with_sentence(exit, sentence)
 }
 
 fn refused(class: Class, error: &dyn std::error::Error) -> Ended {

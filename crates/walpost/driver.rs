@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep_until};
 use walpost_core::failure::{Class, Failure, chain};
 use walpost_core::frame::{Frame, StatusUpdate};
-use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Source};
-use walpost_core::position::{Checkpoint, Progress, SettledRows};
+use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Source, TransactionalSink};
+use walpost_core::position::{Checkpoint, Epoch, Progress, SettledRows};
 use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
 
@@ -68,6 +68,26 @@ pub struct Checkpointer {
     is_gone: bool,
 }
 
+/// What the sink commits, nobody else saves.
+#[derive(Debug)]
+struct CommittedBySink;
+
+impl Checkpoints for CommittedBySink {
+    type Error = std::convert::Infallible;
+
+    async fn load(&mut self) -> Result<Option<Checkpoint>, Self::Error> {
+        Ok(None)
+    }
+
+    async fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, Self::Error> {
+        Ok(checkpoint.epoch)
+    }
+
+    async fn save(&mut self, _: &Checkpoint) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
 /// Why a checkpoint was not written.
 #[derive(Debug)]
 struct StoreFailure {
@@ -97,16 +117,24 @@ impl Checkpointer {
         Self { orders, answers, pattern, is_gone: false }
     }
 
+    /// For a sink that commits the checkpoints itself, in the form of this one.
+    pub fn of_sink(pattern: Checkpoint) -> Self {
+        Self::start(CommittedBySink, pattern, |never| match *never {})
+    }
+
     /// Orders a checkpoint. The session orders the next one only after the answer.
     fn order(&self, progress: Progress) -> Result<(), StoreFailure> {
+        self.orders.try_send(self.checkpoint_at(progress)).map_err(|_| StoreFailure::no_writer())
+    }
+
+    fn checkpoint_at(&self, progress: Progress) -> Checkpoint {
         let is_ahead = |rows: &SettledRows| rows.commit_lsn >= progress.position;
-        let checkpoint = Checkpoint {
+        Checkpoint {
             position: progress.position,
             settled_rows: self.pattern.settled_rows.filter(is_ahead),
             commit_time: progress.commit_time.or(self.pattern.commit_time),
             ..self.pattern.clone()
-        };
-        self.orders.try_send(checkpoint).map_err(|_| StoreFailure::no_writer())
+        }
     }
 
     /// The outcome of what was ordered. Cancel-safe.
@@ -171,7 +199,7 @@ pub async fn drive<S, K, Stop, Gone>(
 ) -> Driven<S::Error>
 where
     S: Source,
-    K: Sink,
+    K: TransactionalSink,
     Stop: Future<Output = ()>,
     Gone: Future<Output = ()>,
 {
@@ -230,6 +258,12 @@ struct Outside<'a, Stop, Gone> {
     alarm: Pin<&'a mut Sleep>,
 }
 
+/// What the sink has to do while everything but publishing goes on.
+enum Turn {
+    Reset,
+    Commit(Progress),
+}
+
 /// What can happen, but for what the sink reports.
 enum Event<E> {
     /// The source has put frames into the batch, or has ended.
@@ -245,14 +279,17 @@ enum Event<E> {
 impl<S: Source> Driver<'_, S> {
     async fn run<K, Stop, Gone>(mut self, sink: &mut K, mut outside: Outside<'_, Stop, Gone>) -> Driven<S::Error>
     where
-        K: Sink,
+        K: TransactionalSink,
         Stop: Future<Output = ()>,
         Gone: Future<Output = ()>,
     {
         let mut deliveries = Vec::new();
         loop {
-            while self.advance(Some(sink)) {
-                self.reset(sink, &mut outside).await;
+            while let Some(turn) = self.advance(Some(sink)) {
+                match turn {
+                    Turn::Reset => self.reset(sink, &mut outside).await,
+                    Turn::Commit(progress) => self.commit(sink, progress, &mut outside).await,
+                }
             }
             if let Some(end) = self.end.take() {
                 return self.close(end).await;
@@ -311,8 +348,8 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
-    /// Gives the session the frames that it wants and performs all that it says. `true` when the sink has to be reset first.
-    fn advance<K: Sink>(&mut self, mut sink: Option<&mut K>) -> bool {
+    /// Gives the session the frames that it wants and performs all that it says, up to what has to be waited for.
+    fn advance<K: Sink>(&mut self, mut sink: Option<&mut K>) -> Option<Turn> {
         loop {
             let now = self.clock.now();
             while self.session.wants_frames()
@@ -320,17 +357,17 @@ impl<S: Source> Driver<'_, S> {
             {
                 self.session.receive(&frame, now);
             }
-            if self.perform_all(sink.as_deref_mut(), now) {
-                return true;
+            if let Some(turn) = self.perform_all(sink.as_deref_mut(), now) {
+                return Some(turn);
             }
             if self.end.is_some() || self.frames.is_empty() || !self.session.wants_frames() {
-                return false;
+                return None;
             }
         }
     }
 
-    /// Performs until there is nothing more to do, or, `true`, the sink has to be reset. Without a sink nothing is published.
-    fn perform_all<K: Sink>(&mut self, mut sink: Option<&mut K>, now: Moment) -> bool {
+    /// Performs until there is nothing more to do, or the sink's turn comes. Without a sink nothing is published.
+    fn perform_all<K: Sink>(&mut self, mut sink: Option<&mut K>, now: Moment) -> Option<Turn> {
         while let Some(action) = self.session.poll(now) {
             match action {
                 Action::Publish(ticket, record) => {
@@ -359,7 +396,11 @@ impl<S: Source> Driver<'_, S> {
                     self.order(Order::Conclude(letter, conclusion));
                 }
                 Action::TakeInventory => self.order(Order::TakeInventory),
-                Action::ResetSink => return true,
+                Action::ResetSink => return Some(Turn::Reset),
+                Action::Commit(progress) => {
+                    self.recorder.checkpoint_ordered();
+                    return Some(Turn::Commit(progress));
+                }
                 Action::Checkpoint(progress) => {
                     self.recorder.checkpoint_ordered();
                     if let Err(failure) = self.checkpointer.order(progress) {
@@ -374,7 +415,36 @@ impl<S: Source> Driver<'_, S> {
                 }
             }
         }
-        false
+        None
+    }
+
+    /// Has the sink commit while everything else goes on. A session that ends meanwhile does not wait for it; what came of it then, the checkpoint
+    /// says.
+    async fn commit<K, Stop, Gone>(&mut self, sink: &mut K, progress: Progress, outside: &mut Outside<'_, Stop, Gone>)
+    where
+        K: TransactionalSink,
+        Stop: Future<Output = ()>,
+        Gone: Future<Output = ()>,
+    {
+        let checkpoint = self.checkpointer.checkpoint_at(progress);
+        let mut commit = std::pin::pin!(sink.commit(&checkpoint));
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut commit => break outcome,
+                event = self.next_event(outside) => self.take(event),
+            }
+            let turn = self.advance(None::<&mut K>);
+            debug_assert!(turn.is_none(), "one thing is asked of a sink at a time");
+            if self.end.is_some() {
+                return;
+            }
+            self.recorder.turn(self.session, self.clock.now());
+        };
+        self.recorder.checkpoint_answered(outcome.is_ok());
+        if let Err(failure) = &outcome {
+            journal::undelivered(failure);
+        }
+        self.session.committed(outcome, self.clock.now());
     }
 
     /// Resets the sink while everything else goes on. A session that ends meanwhile does not wait for it: the reset is then
@@ -391,8 +461,8 @@ impl<S: Source> Driver<'_, S> {
                 outcome = &mut reset => break outcome,
                 event = self.next_event(outside) => self.take(event),
             }
-            let is_asked_again = self.advance(None::<&mut K>);
-            debug_assert!(!is_asked_again, "a sink is reset once at a time");
+            let turn = self.advance(None::<&mut K>);
+            debug_assert!(turn.is_none(), "a sink is reset once at a time");
             if self.end.is_some() {
                 return;
             }

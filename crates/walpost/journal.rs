@@ -167,6 +167,13 @@ pub fn notice(notice: &Notice) {
         Notice::Renamed(table) => {
             tracing::warn!(%table, "the outbox was renamed, and rows are still inserted into the table that it was; they are not published: add it as an outbox if they should be");
         }
+        Notice::GroupOld(age, timeout) => {
+            tracing::warn!(
+                age_ms = age.as_millis(),
+                timeout_ms = timeout.as_millis(),
+                "a group of events is not committed yet, and the broker gives it up once it is older than transaction.timeout.ms; if that happens, raise it"
+            );
+        }
         Notice::UnknownMessage(tag) => {
             tracing::warn!(
                 tag,

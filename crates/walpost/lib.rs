@@ -16,4 +16,5 @@ pub mod observe;
 pub mod relay;
 pub mod signals;
 pub mod sink;
+pub mod store;
 pub mod supervisor;

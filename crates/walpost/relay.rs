@@ -12,6 +12,7 @@ use walpost_postgres::inspect::{OutboxSubject, Subject};
 use walpost_postgres::setup::SetupSettings;
 
 use crate::config::settings::{self, Settings};
+use crate::store::AnyStore;
 
 /// What the comparison at start is asked about.
 #[must_use]
@@ -26,21 +27,28 @@ pub fn wanted(settings: &Settings) -> Wanted {
 
 /// The checkpoint store that is configured.
 #[must_use]
-pub fn store(settings: &Settings) -> Store {
+pub fn store(settings: &Settings) -> AnyStore {
     store_of(settings, settings.checkpoint().store())
 }
 
 /// A store of this kind for this relay.
 #[must_use]
-pub fn store_of(settings: &Settings, kind: &settings::Store) -> Store {
+pub fn store_of(settings: &Settings, kind: &settings::Store) -> AnyStore {
     let connection = settings.source().connection().clone();
-    match kind {
+    AnyStore::Own(match kind {
         settings::Store::Postgres => Store::postgres(PostgresStore::new(connection, settings.name())),
         settings::Store::File(path) => Store::file(FileStore::new(path as &Path)),
         settings::Store::Slot => {
             Store::slot(SlotStore::new(connection, settings.name(), settings.source().slot().clone()))
         }
-    }
+        #[cfg(feature = "kafka")]
+        settings::Store::Kafka(kafka) => {
+            let topic = settings.checkpoint().topic();
+            return AnyStore::Kafka(walpost_kafka::CheckpointTopic::new(kafka.clone(), settings.name(), topic));
+        }
+        #[cfg(not(feature = "kafka"))]
+        settings::Store::Kafka(never) => match *never {},
+    })
 }
 
 /// Where this relay sets rows aside.

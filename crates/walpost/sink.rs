@@ -9,13 +9,12 @@ pub mod stdout;
 
 use std::time::Duration;
 
-#[cfg(doc)]
-use walpost_core::failure::Class;
-use walpost_core::failure::Failure;
-use walpost_core::port::{Delivery, Refusal, Sink, Ticket};
+use walpost_core::failure::{Class, Failure};
+use walpost_core::port::{Delivery, Refusal, Sink, Ticket, TransactionalSink};
+use walpost_core::position::Checkpoint;
 use walpost_core::record::Record;
 #[cfg(feature = "kafka")]
-use walpost_kafka::Producer;
+use walpost_kafka::{Producer, Transactional};
 
 pub use null::Null;
 pub use stdout::Stdout;
@@ -29,6 +28,9 @@ pub enum AnySink {
     /// Kafka.
     #[cfg(feature = "kafka")]
     Kafka(Producer),
+    /// Kafka, in transactions that carry the checkpoint too.
+    #[cfg(feature = "kafka")]
+    Transactional(Box<Transactional>),
     /// Standard output.
     Stdout(Stdout),
     /// Nothing.
@@ -41,6 +43,21 @@ impl AnySink {
     /// # Errors
     /// It cannot be made; trying again will not help.
     pub fn open(settings: &Settings) -> Result<Self, Failure> {
+        #[cfg(feature = "kafka")]
+        if let (settings::Sink::Kafka(kafka), settings::Store::Kafka(_)) =
+            (settings.sink(), settings.checkpoint().store())
+        {
+            let sink = Transactional::new(kafka, settings.name(), settings.checkpoint().topic());
+            return sink.map(|sink| Self::Transactional(Box::new(sink)));
+        }
+        Self::open_without_transactions(settings)
+    }
+
+    /// The same for whoever publishes and keeps no checkpoint.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_without_transactions(settings: &Settings) -> Result<Self, Failure> {
         match settings.sink() {
             settings::Sink::Stdout => Stdout::of_this_process(settings.limits()).map(Self::Stdout),
             settings::Sink::Null => Ok(Self::Null(Null::default())),
@@ -56,6 +73,8 @@ impl AnySink {
         match self {
             #[cfg(feature = "kafka")]
             Self::Kafka(sink) => sink.close(timeout).await,
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.close(timeout).await,
             Self::Stdout(sink) => sink.close(timeout).await,
             Self::Null(sink) => sink.close(),
         }
@@ -66,11 +85,77 @@ impl AnySink {
     pub fn exit(&self) -> Exit {
         match self {
             #[cfg(feature = "kafka")]
-            Self::Kafka(_) => Exit::SinkRefused,
+            Self::Kafka(_) | Self::Transactional(_) => Exit::SinkRefused,
             Self::Stdout(_) => Exit::OutputClosed,
             Self::Null(_) => Exit::Unexpected,
         }
     }
+}
+
+/// What only a sink of transactions does. Of the others nobody asks it.
+impl AnySink {
+    /// Whether it keeps the checkpoint together with the records.
+    #[must_use]
+    pub fn is_transactional(&self) -> bool {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Fences whoever wrote before us. For whoever holds the slot, and nobody else.
+    ///
+    /// # Errors
+    /// The broker cannot be reached, or refuses.
+    pub async fn open_transactions(&mut self) -> Result<(), Failure> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.open().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether brokers refused us for somebody who came after us.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.is_fenced(),
+            _ => false,
+        }
+    }
+
+    /// Writes the first checkpoint of a session, under the next epoch; answers how it was written.
+    ///
+    /// # Errors
+    /// As [`TransactionalSink::commit`].
+    pub async fn claim(&mut self, stored: Option<&Checkpoint>, offered: &Checkpoint) -> Result<Checkpoint, Failure> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => {
+                let claimed = walpost_kafka::claimed(stored, offered);
+                sink.commit(&claimed).await.map(|()| claimed)
+            }
+            _ => Err(no_transactions(stored.unwrap_or(offered))),
+        }
+    }
+}
+
+impl TransactionalSink for AnySink {
+    async fn commit(&mut self, checkpoint: &Checkpoint) -> Result<(), Failure> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.commit(checkpoint).await,
+            _ => Err(no_transactions(checkpoint)),
+        }
+    }
+}
+
+fn no_transactions(checkpoint: &Checkpoint) -> Failure {
+    let reason =
+        format!("the sink of relay {:?} keeps no checkpoint; choose another checkpoint.store", checkpoint.relay);
+    Failure::new(Class::Configuration, reason)
 }
 
 impl Sink for AnySink {
@@ -78,6 +163,8 @@ impl Sink for AnySink {
         match self {
             #[cfg(feature = "kafka")]
             Self::Kafka(sink) => sink.publish(ticket, record),
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.publish(ticket, record),
             Self::Stdout(sink) => sink.publish(ticket, record),
             Self::Null(sink) => sink.publish(ticket, record),
         }
@@ -87,6 +174,8 @@ impl Sink for AnySink {
         match self {
             #[cfg(feature = "kafka")]
             Self::Kafka(sink) => sink.next_deliveries(into).await,
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.next_deliveries(into).await,
             Self::Stdout(sink) => sink.next_deliveries(into).await,
             Self::Null(sink) => sink.next_deliveries(into).await,
         }
@@ -96,6 +185,8 @@ impl Sink for AnySink {
         match self {
             #[cfg(feature = "kafka")]
             Self::Kafka(sink) => sink.verdict(),
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.verdict(),
             Self::Stdout(sink) => sink.verdict(),
             Self::Null(sink) => sink.verdict(),
         }
@@ -105,6 +196,8 @@ impl Sink for AnySink {
         match self {
             #[cfg(feature = "kafka")]
             Self::Kafka(sink) => sink.reset().await,
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.reset().await,
             Self::Stdout(sink) => sink.reset().await,
             Self::Null(sink) => sink.reset().await,
         }

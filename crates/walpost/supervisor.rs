@@ -18,7 +18,7 @@ use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Time
 use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
-use walpost_postgres::checkpoint::{self, Store};
+use walpost_postgres::checkpoint;
 use walpost_postgres::dead_letter::{self, LetterStore};
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
@@ -34,6 +34,7 @@ use crate::exit::{Ended, Exit};
 use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
+use crate::store::{self, AnyStore};
 use crate::{journal, misfit, relay};
 
 /// The longest wait before the slot is looked at again while somebody else has it.
@@ -63,6 +64,8 @@ pub struct Supervisor {
     seed: u64,
     recorder: Recorder,
     memory: Option<Memory>,
+    /// The last row at which a group failed that is not committed yet.
+    alone_until: Option<Identity>,
     next_ticket: Ticket,
     has_streamed: bool,
     /// What may be created was created, or was there.
@@ -109,7 +112,7 @@ impl fmt::Display for Rest {
 
 impl Memory {
     /// Whether it is about this server, and the store is as we left it. An operator may have changed it, backwards too.
-    fn is_of(&self, stored: Option<&Checkpoint>, server: &ServerState, store: &Store) -> bool {
+    fn is_of(&self, stored: Option<&Checkpoint>, server: &ServerState, store: &AnyStore) -> bool {
         let is_as_left = stored.is_some_and(|stored| !store.keeps_a_checkpoint() || stored.epoch == self.epoch);
         self.system == server.system && is_as_left
     }
@@ -136,7 +139,11 @@ enum Trouble {
     /// PostgreSQL could not be reached, or refused.
     Postgres(PostgresError),
     /// The checkpoint store could not be read or claimed.
-    Checkpoint(checkpoint::Error),
+    Checkpoint(store::Error),
+    /// The brokers refused us for somebody who came after us, or for a transaction that had grown too old.
+    Fenced(Failure),
+    /// A transaction of the sink could not begin, or was not committed.
+    Transaction(Failure),
     /// The dead letters could not be read.
     Letters(dead_letter::Error),
     /// Server, slot and checkpoint do not fit together.
@@ -164,6 +171,8 @@ impl Trouble {
             Self::StoppedBefore(_) => "stopped",
             Self::Postgres(_) => "postgres",
             Self::Checkpoint(_) => "checkpoint",
+            Self::Fenced(_) => "fenced",
+            Self::Transaction(_) => "transaction",
             Self::Letters(_) => "dead_letters",
             Self::Start(_) => "start",
             Self::NoPrimary(_) => "no_primary",
@@ -178,6 +187,7 @@ impl Trouble {
                 Cause::Silent => "source_silent",
                 Cause::Broken(_) => "protocol",
                 Cause::Undeliverable(..) => "undeliverable",
+                Cause::Aborted(..) => "transaction",
             },
         }
     }
@@ -229,6 +239,7 @@ impl Supervisor {
             seed,
             recorder,
             memory: None,
+            alone_until: None,
             next_ticket: Ticket(0),
             has_streamed: false,
             is_prepared: false,
@@ -293,7 +304,8 @@ impl Supervisor {
     /// and is as we left it. Answers what is left undone.
     async fn save_memory(&self) -> Rest {
         let Some(memory) = self.memory else { return Rest::default() };
-        if memory.rest.unsaved == 0 {
+        // What a sink has not committed is in no memory.
+        if memory.rest.unsaved == 0 || self.sink.is_transactional() {
             return memory.rest;
         }
         let saved = timeout(self.settings.stop_timeout(), async {
@@ -315,7 +327,7 @@ impl Supervisor {
     }
 
     /// Whether the store was as we left it, and now has our position.
-    async fn try_to_save(&self, memory: Memory) -> Result<bool, checkpoint::Error> {
+    async fn try_to_save(&self, memory: Memory) -> Result<bool, store::Error> {
         let mut store = relay::store(&self.settings);
         let Some(stored) = store.load().await? else { return Ok(false) };
         if !store.keeps_a_checkpoint() || stored.epoch != memory.epoch || stored.system != memory.system {
@@ -364,7 +376,9 @@ impl Supervisor {
                 .with_wal_sender_timeout(source.wal_sender_timeout());
         let stream =
             Stream::connect(source.connection(), sql.endpoint(), &settings).await.map_err(Trouble::Postgres)?;
-        // The slot is ours from here on. Whoever had it before us may have gone on since we looked.
+        // The slot is ours from here on. Whoever had it before us may have gone on since we looked, and where it wrote by transactions it may
+        // have left one open, behind which nothing can be read.
+        self.sink.open_transactions().await.map_err(Trouble::Transaction)?;
         if store.keeps_a_checkpoint() && store.load().await.map_err(Trouble::Checkpoint)? != stored {
             return Err(Trouble::Moved);
         }
@@ -373,15 +387,10 @@ impl Supervisor {
         let is_of_timeline = |known: &&Checkpoint| known.timeline == server.timeline;
         let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
         let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, settled_rows, &server);
-        let epoch = store.claim(&checkpoint).await.map_err(Trouble::Checkpoint)?;
+        let epoch = self.claim(&mut store, stored.as_ref(), &checkpoint).await?;
+        self.alone_until = self.alone_until.filter(|until| until.commit_lsn >= position);
         // After the claim: what another relay of this name set aside is there.
-        let (letters, inventory) = match self.letters() {
-            Some(mut letters) => {
-                let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
-                (Some(letters), inventory)
-            }
-            None => (None, Inventory::default()),
-        };
+        let (letters, inventory) = self.take_inventory().await?;
         let beginning = session::Start {
             position,
             // The claim wrote it.
@@ -390,12 +399,32 @@ impl Supervisor {
             commit_time,
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
             settled_rows,
+            alone_until: self.alone_until,
             inventory,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
         };
         let checkpoint = Checkpoint { epoch, ..checkpoint };
         Ok(Connection { sql, stream, store, letters, checkpoint, beginning, server })
+    }
+
+    /// Becomes the one who writes the checkpoint, wherever it lies.
+    async fn claim(
+        &mut self,
+        store: &mut AnyStore,
+        stored: Option<&Checkpoint>,
+        checkpoint: &Checkpoint,
+    ) -> Result<Epoch, Trouble> {
+        if self.sink.is_transactional() {
+            return Ok(self.sink.claim(stored, checkpoint).await.map_err(Trouble::Transaction)?.epoch);
+        }
+        store.claim(checkpoint).await.map_err(Trouble::Checkpoint)
+    }
+
+    async fn take_inventory(&self) -> Result<(Option<LetterStore>, Inventory), Trouble> {
+        let Some(mut letters) = self.letters() else { return Ok((None, Inventory::default())) };
+        let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
+        Ok((Some(letters), inventory))
     }
 
     async fn stream(&mut self, connection: Connection, on_first_stream: &impl Fn()) -> Trouble {
@@ -413,11 +442,7 @@ impl Supervisor {
             on_first_stream();
         }
         let epoch = checkpoint.epoch;
-        let checkpointer = Checkpointer::start(store, checkpoint, |error| !error.class().is_retried());
-        let describer = self.describer(&sql);
-        let is_overtaking = !self.session_settings.poison.is_parking();
-        let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
-        let staff = Staff { checkpointer, describer, letters };
+        let staff = self.staff(&sql, store, checkpoint, letters);
         let mut session =
             Session::new(self.session_settings.clone(), self.settings.outboxes().clone(), beginning, self.clock.now());
         self.recorder.streaming(&session);
@@ -440,9 +465,15 @@ impl Supervisor {
         let signals = Signals { stop: stopped_or_gap, server_gone, recorder: &mut self.recorder };
         let driven = drive(&mut session, stream, &mut self.sink, staff, signals, self.clock).await;
         // A connection that brought something was a good one, if only the news that there is none for us.
-        if session.received() > position {
+        // Where records and position are one, what was not committed comes again, and says nothing.
+        let reached = if self.sink.is_transactional() { session.checkpointed_position() } else { session.received() };
+        if reached > position {
             self.backoff.reset();
         }
+        if let Cause::Aborted(failed, _) = &driven.end.cause {
+            self.alone_until = self.alone_until.max(*failed);
+        }
+        let is_fenced = self.sink.is_fenced();
         journal::ended(&session, &driven.end);
         self.recorder.ended(&session);
         let rest = Rest {
@@ -453,6 +484,9 @@ impl Supervisor {
         self.remember(&driven.end, rest, &server, epoch);
         let lost_sink = if driven.end.needs_reset { self.reset_sink().await } else { None };
         let Driven { end: End { cause, .. }, source_error, sink_verdict } = driven;
+        if let (Cause::Aborted(_, failure), true) = (&cause, is_fenced) {
+            return Trouble::Fenced(failure.clone());
+        }
         match (cause, lost_sink.or(sink_verdict)) {
             // It tells more: whose record was refused.
             (cause @ Cause::Undeliverable(..), _) => Trouble::Session { cause, rest, source_error },
@@ -462,6 +496,24 @@ impl Supervisor {
                 None => Trouble::Session { cause, rest, source_error },
             },
         }
+    }
+
+    /// Who works for the session beside the stream and the sink.
+    fn staff(
+        &self,
+        sql: &sql::Session,
+        store: AnyStore,
+        checkpoint: Checkpoint,
+        letters: Option<LetterStore>,
+    ) -> Staff {
+        let checkpointer = if self.sink.is_transactional() {
+            Checkpointer::of_sink(checkpoint)
+        } else {
+            Checkpointer::start(store, checkpoint, |error| !error.is_retried())
+        };
+        let is_overtaking = !self.session_settings.poison.is_parking();
+        let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
+        Staff { checkpointer, describer: self.describer(sql), letters }
     }
 
     /// Where rows are set aside, if any may be.
@@ -542,7 +594,7 @@ struct Connection {
     /// Tells when the server shuts down.
     sql: sql::Session,
     stream: Stream,
-    store: Store,
+    store: AnyStore,
     /// Where rows are set aside, if any may be.
     letters: Option<LetterStore>,
     /// As it was claimed.
@@ -575,8 +627,20 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         }
         Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
         // Like the slot: another instance has it, or the writer of our own last connection is still at it.
-        Trouble::Checkpoint(error @ checkpoint::Error::Locked { .. }) => Decision::StandBy(chain(&error)),
-        Trouble::Checkpoint(error) => judge(error.class(), &chain(&error)),
+        Trouble::Checkpoint(store::Error::Own(error @ checkpoint::Error::Locked { .. })) => {
+            Decision::StandBy(chain(&error))
+        }
+        Trouble::Checkpoint(error) => match error.class() {
+            Some(class) => judge(class, &error.sentence()),
+            None if error.is_retried() => Decision::Again(error.sentence()),
+            None => {
+                let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
+                Decision::End(Err(Ended::with_sentence(sink_refusal, sentence)))
+            }
+        },
+        // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
+        Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
+        Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
         Trouble::Letters(error) => judge(error.class(), &chain(&error)),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
@@ -593,10 +657,21 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
             }
             Cause::Broken(error @ SessionError::Updated(_)) => Decision::End(Err(Ended::because(Exit::BadRow, error))),
             Cause::Broken(error) => Decision::Again(chain(&error)),
+            Cause::Aborted(_, failure) => transaction_failed(failure, sink_refusal),
             Cause::Undeliverable(identity, failure) => {
                 Decision::End(Err(undeliverable(identity, &failure, sink_refusal, slot)))
             }
         },
+    }
+}
+
+/// What is done about a transaction of the sink that failed: its rows come again with the next session.
+fn transaction_failed(failure: Failure, sink_refusal: Exit) -> Decision {
+    match failure.class {
+        DeliveryClass::Configuration => Decision::End(Err(Ended::with_sentence(sink_refusal, failure.reason))),
+        DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => {
+            Decision::Again(failure.reason)
+        }
     }
 }
 

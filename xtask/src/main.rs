@@ -58,11 +58,11 @@ Commands:
                              --runs R              how often; by default three times
                              --pg-recvlogical, --null, --kafka   who takes part; by default all three
                              --json FILE           write all figures there
-  chaos [--minutes N] [--seed S] [--faults A,B] [--store postgres|file] [--exactly-once] [--release] [--list]
+  chaos [--minutes N] [--seed S] [--faults A,B] [--store postgres|file | --exactly-once] [--release] [--list]
                            Let writers write, do one fault after another to relay, servers and network for three minutes, and
                            hold every row against every record that came. Fails if anything is lost, out of order, altered, not
                            committed, or repeated without need, and if a fault did not hit. A seed that was printed can be replayed;
-                           --list names the faults; --exactly-once lets nothing come again at all; --release takes optimised
+                           --list names the faults; --exactly-once has the relay publish by transactions and lets nothing come again at all; --release takes optimised
                            programs, which check fewer of their own assumptions.
   conformance record CASES OUT
                            Run each case of a file (JSON Lines) with a real Debezium in Kafka Connect, and write it with the

@@ -155,11 +155,7 @@ impl Feedback {
     /// When one of the two polls will have something, if nothing happens before.
     #[must_use]
     pub fn deadline(&self, watermark: Watermark, is_last: bool, now: Moment) -> Moment {
-        let status = if self.is_reply_owed || self.is_reply_wanted || self.checkpointed > self.confirmed {
-            now
-        } else {
-            self.status_due()
-        };
+        let status = self.deadline_of_status(now);
         self.checkpoint_due(watermark, is_last, now).map_or(status, |checkpoint| checkpoint.min(status))
     }
 
@@ -173,6 +169,19 @@ impl Feedback {
     #[must_use]
     pub fn is_checkpointed(&self, watermark: Watermark) -> bool {
         self.saving.is_none() && self.checkpointed >= watermark.position
+    }
+
+    /// Whether a checkpoint is under way.
+    #[must_use]
+    pub fn is_saving(&self) -> bool {
+        self.saving.is_some()
+    }
+
+    /// As [`deadline`](Self::deadline), while no checkpoint may be written.
+    #[must_use]
+    pub fn deadline_of_status(&self, now: Moment) -> Moment {
+        let is_due = self.is_reply_owed || self.is_reply_wanted || self.checkpointed > self.confirmed;
+        if is_due { now } else { self.status_due() }
     }
 
     /// The watermark that the store holds.
@@ -230,6 +239,7 @@ mod tests {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
+            alone_until: None,
             inventory: crate::poison::Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,

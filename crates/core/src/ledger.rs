@@ -115,6 +115,8 @@ struct Letters {
 #[derive(Debug)]
 struct Entry {
     weight: usize,
+    /// How many items of the log come before it.
+    events: u64,
     place: Place,
     /// `None` once it is settled.
     item: Option<Item>,
@@ -175,7 +177,8 @@ impl Ledger {
         }
         self.waiting += 1;
         let is_letter = !item.is_of_the_log();
-        self.entries.push_back(Entry { weight, place: Place::Waiting, item: Some(item) });
+        let events = self.events - u64::from(!is_letter);
+        self.entries.push_back(Entry { weight, events, place: Place::Waiting, item: Some(item) });
         if is_letter {
             self.advance();
         }
@@ -338,6 +341,21 @@ impl Ledger {
         self.entries.len()
     }
 
+    /// Whether everything that was handed to the sink is settled, in whole transactions. Letters are of none.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let settled = self.events - self.owed.records as u64;
+        self.out == 0 && settled == self.watermark.events
+    }
+
+    /// Whether the item that waits first, if one does, begins another transaction than the row taken up before it.
+    #[must_use]
+    pub fn is_between_transactions(&self) -> bool {
+        let events = self.entry(Ticket(self.cursor)).map_or(self.events, |entry| entry.events);
+        self.watermark.events == events
+            || self.boundaries.binary_search_by_key(&events, |boundary| boundary.events).is_ok()
+    }
+
     /// The first row in the order of the log that is not settled.
     #[must_use]
     pub fn first_owed(&self) -> Option<Identity> {
@@ -379,6 +397,7 @@ impl Ledger {
         let is_letter = entry.is_letter();
         self.waiting -= 1;
         self.letters.waiting -= usize::from(is_letter);
+        self.cursor += u64::from(self.cursor == ticket.0);
         true
     }
 
@@ -555,6 +574,31 @@ mod tests {
         assert!(ledger.is_out(Ticket(8)));
         assert_eq!(ledger.take_back(Ticket(8)), Report::Answered);
         assert_eq!(publish_all(&mut ledger), [8]);
+    }
+
+    #[test]
+    fn it_is_between_transactions_where_one_ends_and_at_rest_once_all_of_it_is_settled() {
+        let mut ledger = ledger();
+        let stands = |ledger: &Ledger| (ledger.is_between_transactions(), ledger.is_at_rest());
+        assert_eq!(stands(&ledger), (true, true));
+        for end in [120, 130] {
+            ledger.issue(record(0, 0));
+            ledger.issue(record(1, 0));
+            ledger.close_transaction(Lsn::new(end), Timestamp::default());
+            ledger.issue(letter());
+        }
+        let expected = [(false, false), (true, false), (true, false), (false, false), (true, false), (true, false)];
+        let seen = expected.map(|_| {
+            publish_next(&mut ledger);
+            stands(&ledger)
+        });
+        assert_eq!(seen, expected);
+        let expected = [false, false, false, false, false, true];
+        let seen = [7, 8, 9, 10, 12, 11].map(|ticket| {
+            ledger.settle(Ticket(ticket));
+            ledger.is_at_rest()
+        });
+        assert_eq!(seen, expected);
     }
 
     #[test]

@@ -19,7 +19,10 @@
 //! 8. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
 //! 9. A dead letter is durable before its ticket settles. While a letter of a key lies there, no later row of that key is
 //!    published, unless the policy lets it overtake.
+//! 10. Where records and position are committed as one ([`Settings::grouping`]), nothing is checkpointed but by a commit, at the end of a
+//!     transaction, of all that was handed over; and nothing is handed over while it is under way.
 
+mod group;
 mod inbound;
 mod letters;
 mod outbound;
@@ -45,6 +48,8 @@ use crate::position::{Identity, Progress, SettledRows, Timeline};
 use crate::record::Record;
 use crate::time::{Moment, Timestamp};
 
+use group::Group;
+pub use group::Grouping;
 use inbound::Inbound;
 pub use inbound::{Counters, Notice, SessionError};
 use letters::{Letters, Order};
@@ -70,6 +75,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// Stop by itself once everything before this position was received.
     pub stop_at: Option<Lsn>,
+    /// The sink commits records and position as one: [`Action::Commit`] takes the place of [`Action::Checkpoint`].
+    pub grouping: Option<Grouping>,
     /// What becomes of rows that cannot be delivered.
     pub poison: Policy,
 }
@@ -85,6 +92,7 @@ impl Default for Settings {
             silence_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
             stop_at: None,
+            grouping: None,
             poison: Policy::default(),
         }
     }
@@ -106,6 +114,8 @@ pub struct Start {
     pub first_owed: Option<Identity>,
     /// Rows after the position that another relay published before us.
     pub settled_rows: Option<SettledRows>,
+    /// The last row at which a group of an earlier session failed: those up to it go one at a time, for a failed batch blames innocents.
+    pub alone_until: Option<Identity>,
     /// What lies with the dead letters.
     pub inventory: Inventory,
     /// The first ticket of this session: higher than any that was used in this process.
@@ -136,6 +146,8 @@ pub enum Action<'a> {
     ResetSink,
     /// Make it durable; the outcome goes to [`Session::checkpointed`] or [`Session::checkpoint_failed`].
     Checkpoint(Progress),
+    /// Commit all that was published since the last commit together with this; the outcome goes to [`Session::committed`].
+    Commit(Progress),
     /// Send it to the server. Nothing if the source is lost.
     Confirm(StatusUpdate),
     /// The session is over, and so is its connection.
@@ -187,6 +199,9 @@ pub enum Cause {
     Broken(SessionError),
     /// A record cannot be delivered, and waiting does not help.
     Undeliverable(Identity, Failure),
+    /// What was to be committed as one was not, or nobody knows whether it was; with the row at fault, where it was one. The next session finds out
+    /// from the checkpoint.
+    Aborted(Option<Identity>, Failure),
 }
 
 /// While one partition hangs, others may get ahead by so many times [`Settings::max_records`]. A settled record keeps a
@@ -203,6 +218,8 @@ pub struct Session {
     inbound: Inbound,
     outbound: Outbound,
     feedback: Feedback,
+    /// See [`Settings::grouping`].
+    group: Option<Group>,
     /// A row that does not fit beside what is owed. No frame is taken before it.
     held: Option<Item>,
     phase: Phase,
@@ -234,10 +251,15 @@ impl Session {
         let backoff =
             |part| Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed.wrapping_add(part));
         let letters = Letters::new(settings.poison.clone(), inventory, backoff(2));
+        let mut outbound = Outbound::new(ledger, letters, backoff(0));
+        if let Some(until) = start.alone_until {
+            outbound.begin_singly(until);
+        }
         let mut session = Self {
             inbound: Inbound::new(outboxes, settings.poison.on_bad_row, &start),
-            outbound: Outbound::new(ledger, letters, backoff(0)),
+            outbound,
             feedback: Feedback::new(settings.feedback.clone(), &start, now),
+            group: settings.grouping.clone().map(Group::new),
             held: None,
             phase: Phase::Running,
             is_source_lost: false,
@@ -290,14 +312,22 @@ impl Session {
 
     /// The sink did not accept a record that [`Action::Publish`] offered.
     pub fn refused(&mut self, ticket: Ticket, refusal: Refusal, now: Moment) {
+        let offered = self.outbound.record(ticket).filter(|_| self.outbound.ledger.is_out(ticket)).map(Record::weight);
+        if let (Some(group), Some(weight)) = (&mut self.group, offered) {
+            group.take_back(weight);
+        }
         self.outbound.refused(ticket, refusal, now);
         self.end_on_verdict(now);
     }
 
     /// The sink reported on a record.
     pub fn settle(&mut self, delivery: Delivery, now: Moment) {
+        let failed = self.failed_in_group(&delivery);
         self.outbound.settle(delivery, now);
         self.end_on_verdict(now);
+        if let Some((identity, failure)) = failed {
+            self.abort(identity, failure, now);
+        }
         self.admit_held();
         self.check();
     }
@@ -373,6 +403,21 @@ impl Session {
         self.feedback.checkpoint_failed(now);
     }
 
+    /// The outcome of [`Action::Commit`]. A failure ends the session, for what was to be committed is not in memory any more.
+    pub fn committed(&mut self, outcome: Result<(), Failure>, now: Moment) {
+        match outcome {
+            Ok(()) => {
+                self.feedback.checkpointed();
+                self.group.iter_mut().for_each(Group::committed);
+            }
+            Err(failure) => {
+                self.feedback.checkpoint_failed(now);
+                self.abort(None, failure, now);
+            }
+        }
+        self.check();
+    }
+
     /// The stream has ended without being told to.
     pub fn source_lost(&mut self, now: Moment) {
         self.is_source_lost = true;
@@ -391,7 +436,9 @@ impl Session {
             return None;
         }
         self.watch_silence(now);
-        if let Some(notice) = self.inbound.take_notice() {
+        let age = self.group.as_mut().and_then(|group| group.take_age(now));
+        let age = age.map(|(age, timeout)| Notice::GroupOld(age, timeout));
+        if let Some(notice) = age.or_else(|| self.inbound.take_notice()) {
             return Some(Action::Notice(notice));
         }
         if !self.is_out_of_time(now) {
@@ -404,17 +451,15 @@ impl Session {
             if self.outbound.take_reset(now) {
                 return Some(Action::ResetSink);
             }
-            if let Some(ticket) = self.outbound.next_publication(now) {
+            if let Some(ticket) = self.next_publication(now) {
                 return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
             }
             if let Some(order) = self.outbound.next_order(now) {
                 return self.order(order);
             }
         }
-        let is_last = self.is_settled_for_good(now);
-        let watermark = self.outbound.ledger.watermark();
-        if let Some(progress) = self.feedback.poll_checkpoint(watermark, is_last, now) {
-            return Some(Action::Checkpoint(progress));
+        if let Some(progress) = self.poll_progress(now) {
+            return Some(if self.group.is_some() { Action::Commit(progress) } else { Action::Checkpoint(progress) });
         }
         if let Some(status) = self.feedback.poll_status(now) {
             self.check();
@@ -427,7 +472,11 @@ impl Session {
     #[must_use]
     pub fn deadline(&self, now: Moment) -> Moment {
         let watermark = self.outbound.ledger.watermark();
-        let feedback = self.feedback.deadline(watermark, self.is_settled_for_good(now), now);
+        let feedback = match self.is_commit_last(now) {
+            Some(is_last) => self.feedback.deadline(watermark, is_last, now),
+            None => self.feedback.deadline_of_status(now),
+        };
+        let old_at = self.group.as_ref().and_then(Group::old_at);
         let phase = match &self.phase {
             Phase::Running => self.heard_at.after(self.silence_step()),
             Phase::Ending { deadline, .. } => *deadline,
@@ -435,7 +484,7 @@ impl Session {
         };
         // However long the waits that are configured: a driver that is later than this was not waiting but asleep.
         let awake = self.polled_at.after(self.settings.silence_timeout / 2);
-        self.outbound.deadline(now).into_iter().chain([feedback, phase]).fold(awake, Moment::min)
+        self.outbound.deadline(now).into_iter().chain(old_at).chain([feedback, phase]).fold(awake, Moment::min)
     }
 
     /// Everything before it is settled.
@@ -578,13 +627,73 @@ impl Session {
             // What needs an operator takes the place of a stop and of a lost source; the deadline stays.
             (
                 Phase::Ending { cause: Cause::Stopped | Cause::SourceLost | Cause::Silent, deadline },
-                Cause::Broken(_) | Cause::Undeliverable(..),
+                Cause::Broken(_) | Cause::Undeliverable(..) | Cause::Aborted(..),
             ) => *deadline,
             // A stop has its last checkpoint, also when the source goes away meanwhile.
             (Phase::Ending { cause: Cause::SourceLost | Cause::Silent, deadline }, Cause::Stopped) => *deadline,
             (Phase::Ending { .. } | Phase::Ended, _) => return,
         };
         self.phase = Phase::Ending { cause, deadline };
+    }
+
+    /// The next record to hand over, if one may go now.
+    fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
+        if !self.may_hand_over(now) {
+            self.outbound.pass(now);
+            return None;
+        }
+        let ticket = self.outbound.next_publication(now)?;
+        if let (Some(group), Some(record)) = (&mut self.group, self.outbound.record(ticket)) {
+            group.add(record.weight(), now);
+        }
+        Some(ticket)
+    }
+
+    /// Whether records may be added to the group, where there are groups. A session that ends for lack of its source may lack the end of a
+    /// transaction too, and adds nothing.
+    fn may_hand_over(&self, now: Moment) -> bool {
+        let Some(group) = &self.group else { return true };
+        let is_closed = group.is_full(now) && self.outbound.ledger.is_between_transactions();
+        let takes_more = matches!(self.phase, Phase::Running | Phase::Ending { cause: Cause::Stopped, .. });
+        takes_more && !is_closed && !group.is_broken() && !self.feedback.is_saving()
+    }
+
+    /// What is to be made durable now, if anything is.
+    fn poll_progress(&mut self, now: Moment) -> Option<Progress> {
+        let is_last = self.is_commit_last(now)?;
+        self.feedback.poll_checkpoint(self.outbound.ledger.watermark(), is_last, now)
+    }
+
+    /// Whether progress is wanted durable whatever there is of it; `None` while it cannot be: a group is committed as a whole, once the sink has all
+    /// of it and no more is to come.
+    fn is_commit_last(&self, now: Moment) -> Option<bool> {
+        let is_last = self.is_settled_for_good(now);
+        let Some(group) = &self.group else { return Some(is_last) };
+        if !self.can_commit(group) || self.is_out_of_time(now) {
+            return None;
+        }
+        let grows = self.outbound.ledger.has_waiting() && self.may_hand_over(now);
+        (group.is_empty() || !grows).then_some(is_last || !group.is_empty())
+    }
+
+    fn can_commit(&self, group: &Group) -> bool {
+        !group.is_broken() && self.outbound.ledger.is_at_rest()
+    }
+
+    /// The row and the failure of a delivery that takes its group with it.
+    fn failed_in_group(&self, delivery: &Delivery) -> Option<(Option<Identity>, Failure)> {
+        self.group.as_ref().filter(|_| self.outbound.ledger.is_out(delivery.ticket))?;
+        let failure = delivery.outcome.as_ref().err()?.clone();
+        Some((self.outbound.record(delivery.ticket).map(|record| record.identity), failure))
+    }
+
+    /// Gives the group up. Nothing is awaited: whatever the sink still does belongs to what is given up.
+    fn abort(&mut self, identity: Option<Identity>, failure: Failure, now: Moment) {
+        self.group.iter_mut().for_each(Group::break_off);
+        self.end(Cause::Aborted(identity, failure), now);
+        if let Phase::Ending { deadline, .. } = &mut self.phase {
+            *deadline = now;
+        }
     }
 
     fn end_on_verdict(&mut self, now: Moment) {
@@ -640,6 +749,9 @@ impl Session {
             Phase::Ending { cause: Cause::Undeliverable(..), .. } => {
                 self.outbound.ledger.out() == 0 && self.outbound.letters.is_quiet()
             }
+            Phase::Ending { cause, .. } if self.group.is_some() && *cause != Cause::Stopped => {
+                self.outbound.ledger.out() == 0
+            }
             Phase::Ending { .. } => {
                 self.owed().records == 0 && self.held.is_none() && !self.goes_on() && self.are_letters_done()
             }
@@ -656,7 +768,11 @@ impl Session {
         let Phase::Ending { cause, deadline } = &self.phase else { return None };
         let watermark = self.outbound.ledger.watermark();
         // The next session of this process takes up from memory, and need not wait for a store that may be gone as well.
-        let goes_on = matches!(cause, Cause::SourceLost | Cause::Silent);
+        let goes_on = match &self.group {
+            None => matches!(cause, Cause::SourceLost | Cause::Silent),
+            // Except that of a group nothing is left in memory to take up from.
+            Some(group) => !self.can_commit(group) && !self.feedback.is_saving(),
+        };
         let is_done = self.is_settled_for_good(now) && (goes_on || self.feedback.is_checkpointed(watermark));
         if !is_done && now < *deadline {
             return None;
@@ -664,14 +780,16 @@ impl Session {
         let Phase::Ending { cause, .. } = std::mem::replace(&mut self.phase, Phase::Ended) else { return None };
         Some(End {
             cause,
-            position: watermark.position,
+            position: if self.group.is_some() { self.checkpointed_position() } else { watermark.position },
             commit_time: watermark.commit_time,
-            first_owed: self.first_owed(),
+            first_owed: if self.group.is_some() { None } else { self.first_owed() },
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),
             unsaved: self.feedback.unsaved(watermark),
             out: self.outbound.ledger.out(),
-            needs_reset: self.outbound.needs_reset(),
+            needs_reset: self.outbound.needs_reset()
+                || self.group.as_ref().is_some_and(|group| !group.is_empty() || group.is_broken())
+                || (self.group.is_some() && self.feedback.is_saving()),
         })
     }
 

@@ -45,11 +45,11 @@ const LAST_BREATH: Duration = Duration::from_secs(5);
 /// Close it with [`close`](Self::close): dropping it gives up what is on its way and blocks for up to a second.
 pub struct Producer {
     settings: Settings,
-    client: ThreadedProducer<Context>,
+    pub(crate) client: ThreadedProducer<Context>,
     /// Records that the client accepted and whose reports were not taken out of the inbox yet.
-    outstanding: usize,
+    pub(crate) outstanding: usize,
     /// Reports that were taken out of the inbox and not handed over yet.
-    reports: Vec<Report>,
+    pub(crate) reports: Vec<Report>,
     /// When the reports in the inbox are worth taking; `None` while it may be empty.
     ripe_at: Option<Instant>,
     /// Whether everything was called back because no broker will have us.
@@ -116,7 +116,7 @@ impl Producer {
     }
 
     /// Takes reports until none is outstanding or the deadline passes.
-    async fn collect_until(&mut self, deadline: Instant) {
+    pub(crate) async fn collect_until(&mut self, deadline: Instant) {
         self.collect();
         while self.outstanding > 0 {
             let inbox = self.client.client().context().inbox();

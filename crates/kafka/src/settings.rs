@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
@@ -122,6 +123,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("topic.metadata.propagation.max.ms", "5000"),
 ];
 
+const TIMEOUT: &str = "transaction.timeout.ms";
+const LEAST_TRANSACTION_TIMEOUT: u64 = 2000;
+
 const MESSAGES: &str = "queue.buffering.max.messages";
 const KILOBYTES: &str = "queue.buffering.max.kbytes";
 
@@ -168,6 +172,39 @@ impl Settings {
     #[must_use]
     pub fn servers(&self) -> &str {
         self.get("bootstrap.servers")
+    }
+
+    /// The same for a producer whose records become visible together.
+    ///
+    /// A record is given up a little before its transaction would be: the broker aborts a transaction that grows too old, by a
+    /// higher epoch, and librdkafka cannot tell that from a second producer under the same id. Nothing is lost by giving up, for the whole
+    /// transaction is sent again. (Without a limit on records the wait for a broker that is away would always end in that confusion.)
+    ///
+    /// # Errors
+    /// `transaction.timeout.ms` is below what one request may take.
+    pub fn in_transactions(&self, id: &str) -> Result<Self, SettingFault> {
+        let mut properties = self.properties.clone();
+        let timeout = properties.entry(TIMEOUT.to_owned()).or_insert_with(|| TRANSACTION_TIMEOUT.to_owned());
+        let millis: u64 = timeout.parse().unwrap_or(0);
+        if millis < LEAST_TRANSACTION_TIMEOUT {
+            return Err(SettingFault {
+                name: TIMEOUT.to_owned(),
+                reason: format!(
+                    "\"{timeout}\" leaves a broker no time to answer; set it to at least {LEAST_TRANSACTION_TIMEOUT}, or leave it out \
+                     for {TRANSACTION_TIMEOUT}"
+                ),
+            });
+        }
+        properties.insert("delivery.timeout.ms".to_owned(), (millis - millis / 10).to_string());
+        properties.insert("transactional.id".to_owned(), id.to_owned());
+        Ok(Self { properties, warnings: self.warnings.clone() })
+    }
+
+    /// How old the broker lets a transaction become.
+    #[must_use]
+    pub fn transaction_timeout(&self) -> Duration {
+        let typed = self.properties.get(TIMEOUT).map_or(TRANSACTION_TIMEOUT, String::as_str);
+        Duration::from_millis(typed.parse().unwrap_or(0))
     }
 
     /// The largest record, in bytes, that the producer takes.
@@ -218,7 +255,7 @@ fn is_about_servers(fault: &SettingFault) -> bool {
 /// What is wrong with this property, whose name is the canonical one.
 fn fault_of(name: &str, value: &str) -> Option<String> {
     if name == "transactional.id" {
-        return Some("transactions are not available in this mode; leave it out".to_owned());
+        return Some("walpost makes it of the relay's name where it uses transactions; leave it out".to_owned());
     }
     if properties::is_reserved(name) {
         return Some("it is not for the configuration; leave it out".to_owned());
@@ -289,6 +326,9 @@ fn warnings_about(properties: &BTreeMap<String, String>) -> Vec<String> {
     }
     warnings
 }
+
+/// librdkafka's own default, which is the Java client's too.
+const TRANSACTION_TIMEOUT: &str = "60000";
 
 /// Adds the defaults, and a queue that holds what the relay lets be in flight.
 fn complete(properties: &mut BTreeMap<String, String>, limits: Limits) {
@@ -398,7 +438,7 @@ mod tests {
             ("max.in.flight.requests.per.connection", "many", "five requests"),
             ("queuing.strategy", "lifo", "reorders"),
             ("delivery.report.only.error", "true", "reports"),
-            ("transactional.id", "walpost", "transactions"),
+            ("transactional.id", "walpost", "relay's name"),
             ("dr_msg_cb", "0x1", "leave it out"),
             ("opaque", "1", "leave it out"),
             ("log_level", "7", "leave it out"),
@@ -421,6 +461,22 @@ mod tests {
             assert_eq!(faults[0].name, name);
             assert!(faults[0].reason.contains(word), "{name}: {}", faults[0].reason);
         }
+    }
+
+    #[test]
+    fn in_transactions_a_record_is_given_up_before_its_transaction_is() {
+        for (given, timeout, delivery) in
+            [(&[] as &[_], 60_000, "54000"), (&[("transaction.timeout.ms", "2000")], 2000, "1800")]
+        {
+            let settings = settings(given).in_transactions("walpost-orders").unwrap();
+            assert_eq!(settings.transaction_timeout(), Duration::from_millis(timeout));
+            assert_eq!(settings.get("delivery.timeout.ms"), delivery);
+            assert_eq!(settings.get("transactional.id"), "walpost-orders");
+            assert!(settings.client_config().create_native_config().is_ok());
+        }
+        let fault = settings(&[("transaction.timeout.ms", "1999")]).in_transactions("walpost-orders").unwrap_err();
+        assert_eq!(fault.name, "transaction.timeout.ms");
+        assert!(fault.reason.contains("at least 2000"), "{fault}");
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub enum Store {
     Postgres,
     /// In a file.
     File,
+    /// In Kafka, in the transactions that carry the events.
+    Kafka,
 }
 
 /// What a run is to be.

@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use kafka::Consumer;
+pub(crate) use kafka::Peek;
 pub use line::parse_line;
 
 /// A header: its name, and its value, which may be null.

@@ -17,6 +17,8 @@ use walpost_postgres::sql;
 use super::Outcome;
 use crate::config::settings::{self, Settings, Sink};
 use crate::exit::Exit;
+#[cfg(feature = "kafka")]
+use crate::store::AnyStore;
 use crate::{journal, misfit, relay};
 
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,8 +97,8 @@ async fn start_finding(
         _ => match store.load().await {
             Ok(stored) => stored,
             Err(error) => {
-                let remedy = error.remedy().unwrap_or("try again");
-                return Ok(Some(Finding::error("checkpoint.store", chain(&error), remedy)));
+                let remedy = error.remedy().unwrap_or_else(|| "try again".to_owned());
+                return Ok(Some(Finding::error("checkpoint.store", error.sentence(), remedy)));
             }
         },
     };
@@ -133,7 +135,11 @@ async fn sink_findings(settings: &Settings) -> Vec<Finding> {
             let mut topics: Vec<String> = only_topics.map(str::to_owned).collect();
             topics.sort();
             topics.dedup();
-            walpost_kafka::check(kafka, &topics).await
+            let mut findings = walpost_kafka::check(kafka, &topics).await;
+            if let AnyStore::Kafka(topic) = relay::store(settings) {
+                findings.extend(topic.check().await);
+            }
+            findings
         }
         #[cfg(not(feature = "kafka"))]
         Sink::Kafka(never) => match *never {},

@@ -1,16 +1,16 @@
 //! `walpost checkpoint`: looks after the checkpoint, while no relay runs or to fence one that does.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use walpost_core::port::Checkpoints;
 use walpost_core::position::Checkpoint as Stored;
 use walpost_core::start::{self, ServerState, SlotState};
-use walpost_postgres::checkpoint;
 use walpost_postgres::{inspect, sql};
 
 use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
-use crate::config::settings::Store as StoreKind;
+use crate::config::settings::{Sink, Store as StoreKind};
 use crate::exit::{Ended, Exit};
 use crate::{journal, relay};
 
@@ -26,7 +26,38 @@ pub enum Checkpoint {
     /// Delete it.
     Forget,
     /// Copy it into another store.
-    Copy(StoreKind),
+    Copy(Target),
+}
+
+/// A store that a checkpoint can be copied into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The row in the source database.
+    Postgres,
+    /// This file.
+    File(PathBuf),
+    /// The topic of `checkpoint.topic`, on the brokers of the sink.
+    Kafka,
+}
+
+impl Target {
+    #[cfg_attr(
+        not(feature = "kafka"),
+        expect(unreachable_code, reason = "there are no settings of a sink that is not built in")
+    )]
+    fn store(&self, settings: &Settings) -> Result<StoreKind, Ended> {
+        match self {
+            Self::Postgres => Ok(StoreKind::Postgres),
+            Self::File(path) => Ok(StoreKind::File(path.clone())),
+            Self::Kafka => match settings.sink() {
+                Sink::Kafka(kafka) => Ok(StoreKind::Kafka(kafka.clone())),
+                Sink::Stdout | Sink::Null => {
+                    let sentence = "the store kafka lies on the brokers of the sink, and the sink is another; write type = \"kafka\" under [sink]";
+                    Err(Ended::with_sentence(Exit::Configuration, sentence))
+                }
+            },
+        }
+    }
 }
 
 /// Looks after the checkpoint.
@@ -86,9 +117,8 @@ async fn adopt_slot(settings: &Settings) -> Outcome {
         return Err(Ended::with_sentence(Exit::SourceRefused, sentence));
     };
     let mut store = relay::store(settings);
-    let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
-        .await
-        .map_err(|error| checkpoint_refused(&error))?;
+    let adopted =
+        store.adopt_slot(&server, &slot, &relay::wanted(settings)).await.map_err(|error| checkpoint_refused(&error))?;
     say!("the checkpoint of relay {:?} now stands at the slot's {}", adopted.relay, adopted.position);
     if let Some(pid) = slot.active_pid {
         say!(
@@ -106,9 +136,10 @@ async fn forget(settings: &Settings) -> Outcome {
     Ok(Exit::Success)
 }
 
-async fn copy(settings: &Settings, to: &StoreKind) -> Outcome {
-    let (mut from, mut to) = (relay::store(settings), relay::store_of(settings, to));
-    let copied = checkpoint::copy(&mut from, &mut to).await.map_err(|error| checkpoint_refused(&error))?;
+async fn copy(settings: &Settings, to: &Target) -> Outcome {
+    let (mut from, mut to) = (relay::store(settings), relay::store_of(settings, &to.store(settings)?));
+    to.create().await.map_err(|error| checkpoint_refused(&error))?;
+    let copied = from.copy_to(&mut to).await.map_err(|error| checkpoint_refused(&error))?;
     say!("the checkpoint at {} was copied from {} to {}", copied.position, from.place(), to.place());
     Ok(Exit::Success)
 }

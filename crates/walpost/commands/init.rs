@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Checkpoints;
+use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::checkpoint::{Error as CheckpointError, Store, at_slot};
+use walpost_postgres::checkpoint::{Error as OwnError, at_slot};
 use walpost_postgres::setup::{self, Applied, Plan, StepKind};
 use walpost_postgres::{failover, inspect, sql};
 
 use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
 use crate::exit::{Ended, Exit};
+use crate::store::{AnyStore, Error as CheckpointError};
 use crate::{journal, relay};
 
 /// How long one statement may take, but for the slot's.
@@ -110,6 +112,12 @@ impl From<CheckpointError> for Hindrance {
     }
 }
 
+impl From<OwnError> for Hindrance {
+    fn from(error: OwnError) -> Self {
+        Self::Checkpoint(error.into())
+    }
+}
+
 impl From<Ended> for Hindrance {
     fn from(ended: Ended) -> Self {
         Self::Refused(ended)
@@ -134,7 +142,7 @@ fn is_out_of_order(state: &StartState) -> bool {
 /// What was found, and what follows from it.
 struct Preparation {
     sql: sql::Session,
-    store: Store,
+    store: AnyStore,
     setup: setup::SetupSettings,
     plan: Plan,
     has_checkpoint: bool,
@@ -152,7 +160,7 @@ impl Preparation {
         let facts = setup::facts(&sql, &setup).await?;
         let mut store = relay::store(settings);
         let is_readable = !setup.with_checkpoint_table || facts.has_checkpoint_table;
-        let checkpoint = if is_readable { store.load().await? } else { None };
+        let checkpoint = if is_readable { stored(&mut store).await? } else { None };
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
         let server = inspect::server_state(&sql, connection).await?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
@@ -190,6 +198,9 @@ impl Preparation {
         if self.plan.steps.iter().any(|step| step.kind == StepKind::Carry) {
             failover::carry_over(settings.source().connection(), self.sql.endpoint(), &self.setup.slot).await?;
         }
+        if let Some(place) = self.store.create().await? {
+            tracing::info!(place, "made the topic of checkpoints, with the brokers' default number of replicas");
+        }
         if self.has_checkpoint || !self.store.keeps_a_checkpoint() {
             return Ok((applied, None));
         }
@@ -197,5 +208,16 @@ impl Preparation {
         let first = at_slot(&server, &applied.slot, &relay::wanted(settings))?;
         self.store.claim(&first).await?;
         Ok((applied, Some(first.position)))
+    }
+}
+
+/// What the store holds. A topic that is still to be made holds nothing.
+async fn stored(store: &mut AnyStore) -> Result<Option<Checkpoint>, CheckpointError> {
+    match store.load().await {
+        #[cfg(feature = "kafka")]
+        Err(CheckpointError::Kafka(walpost_kafka::CheckpointError::Read(walpost_kafka::ReadError::Missing {
+            ..
+        }))) => Ok(None),
+        loaded => loaded,
     }
 }

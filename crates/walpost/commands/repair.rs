@@ -16,7 +16,6 @@ use walpost_core::port::Checkpoints;
 use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_core::time::Timestamp;
-use walpost_postgres::checkpoint::Store;
 use walpost_postgres::setup::{self, Facts};
 use walpost_postgres::{failover, inspect, sql};
 
@@ -24,6 +23,7 @@ use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
 use crate::exit::{Ended, Exit};
 use crate::relay;
+use crate::store::AnyStore;
 
 /// Counting the rows of a large outbox takes its time.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -95,7 +95,7 @@ async fn go(settings: Settings, asked: Repair) -> Outcome {
 /// What was found.
 struct Found {
     sql: sql::Session,
-    store: Store,
+    store: AnyStore,
     facts: Facts,
     server: ServerState,
     slot: Option<SlotState>,

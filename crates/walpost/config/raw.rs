@@ -166,10 +166,11 @@ section! {
 
 choice! {
     /// Where the checkpoint is kept.
-    pub(super) enum StoreKind ("`\"postgres\"`, `\"file\"` or `\"slot\"`") {
+    pub(super) enum StoreKind ("`\"postgres\"`, `\"file\"`, `\"slot\"` or `\"kafka\"`") {
         Postgres = "postgres",
         File = "file",
         Slot = "slot",
+        Kafka = "kafka",
     }
 }
 
@@ -178,10 +179,21 @@ section! {
     /// a crash.
     "[checkpoint]" Checkpoint {
         /// `postgres`: a row of `walpost.checkpoint` in the source database. `file`: the file `path`. `slot`: nothing but the position that the slot
-        /// itself keeps, which PostgreSQL writes lazily, so that more is repeated when the database crashes.
+        /// itself keeps, which PostgreSQL writes lazily, so that more is repeated when the database crashes. `kafka`: a record of the compacted topic `topic`, written
+        /// in the transaction that carries the events, so that consumers who read with `isolation.level = read_committed` see each event exactly once.
+        /// It needs the sink `kafka`, a relay name that no other relay on the same brokers has, and `dead_letter.on_bad_row = "stop"`.
         store: StoreKind = StoreKind::Postgres, "\"slot\"" | "\"postgres\"";
         /// The file of the store `file`. Its folder has to exist, outlive the container and stand the `fsync`.
         path: Option<Text> = None, "\"/var/lib/walpost/checkpoint\"" | "\"/var/lib/walpost/other\"";
+        /// The topic of the store `kafka`, which `walpost init` makes with one partition, and with as many replicas as the brokers give by default.
+        topic: Text = Text::from("walpost.checkpoint"), "\"orders.checkpoint\"" | "\"walpost.checkpoint\"";
+        /// With the store `kafka`: a group of events is committed with its checkpoint at the first end of a source transaction after this
+        /// time, and at once when nothing more is waiting. `interval_ms` and `events` mean nothing then.
+        group_interval_ms: Millis = Millis(100), "20" | "100";
+        /// The same after so many events. A larger source transaction is a group of its own.
+        group_events: u64 = 10_000, "500" | "10000";
+        /// The same after events that weigh so much together.
+        group_bytes: Size = Size::mib(16), "\"4MiB\"" | "\"16MiB\"";
         /// A checkpoint is written at least this often while records are delivered.
         interval_ms: Millis = Millis(1000), "250" | "1000";
         /// It is also written as soon as this many events are settled since the last.
@@ -239,7 +251,8 @@ section! {
     "[dead_letter]" DeadLetter {
         /// A row that cannot become a record, or that the broker will never take. `park`: it is set aside, and so is every later event of its key
         /// until the letters of that key are sent or dropped, so that their order holds. `dead_letter`: later events of its key overtake it. `stop`:
-        /// the relay stops in front of it.
+        /// the relay stops in front of it. With `checkpoint.store = "kafka"` it has to be `stop`, and `on_closed_route` has to be `hold`: a row that is set
+        /// aside in the database and a transaction of Kafka do not become durable as one.
         on_bad_row: OnBadRow = OnBadRow::Park, "\"stop\"" | "\"park\"";
         /// A topic that is missing or forbidden. `hold`: everything waits until it is there. `dead_letter`: its rows are set aside as bad ones are.
         on_closed_route: OnClosedRoute = OnClosedRoute::Hold, "\"dead_letter\"" | "\"hold\"";

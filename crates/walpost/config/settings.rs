@@ -125,8 +125,26 @@ impl Settings {
             silence_timeout,
             drain_timeout: self.stop_timeout,
             stop_at: None,
+            grouping: self.grouping(),
             poison: self.dead_letter.policy.clone(),
         }
+    }
+}
+
+impl Settings {
+    /// How records and position are committed as one, where they are.
+    #[cfg(feature = "kafka")]
+    fn grouping(&self) -> Option<session::Grouping> {
+        let Store::Kafka(kafka) = self.checkpoint.store() else { return None };
+        let Group { interval, events, bytes } = self.checkpoint.group;
+        let timeout = kafka.transaction_timeout();
+        Some(session::Grouping { interval, max_records: events, max_bytes: bytes, timeout })
+    }
+
+    /// Never, without a sink that could.
+    #[cfg(not(feature = "kafka"))]
+    fn grouping(&self) -> Option<session::Grouping> {
+        None
     }
 }
 
@@ -205,9 +223,19 @@ impl Eq for Routed {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     store: Store,
+    topic: String,
+    group: Group,
     interval: Duration,
     events: u64,
     idle: Idle,
+}
+
+/// How large a group of events may grow that is committed with its checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Group {
+    interval: Duration,
+    events: u64,
+    bytes: u64,
 }
 
 impl Checkpoint {
@@ -215,6 +243,12 @@ impl Checkpoint {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The topic of the store `kafka`, whether that is the store or not: a checkpoint can be copied there first.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
     }
 
     /// The longest time between two while records are delivered.
@@ -245,6 +279,8 @@ pub enum Store {
     File(PathBuf),
     /// Nowhere but in the slot.
     Slot,
+    /// A topic of the sink's brokers, written by the sink.
+    Kafka(KafkaSettings),
 }
 
 /// When a checkpoint is written though no record is delivered.
@@ -403,7 +439,7 @@ impl Store {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
-            Self::Postgres | Self::Slot => None,
+            Self::Postgres | Self::Slot | Self::Kafka(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ use walpost_core::port::{DeadLetters, Describe, Ticket};
 use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
 use walpost_core::record::Record;
 use walpost_core::router::{Options, Router};
-use walpost_core::session::{Settings, Start};
+use walpost_core::session::{Grouping, Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
@@ -36,6 +36,8 @@ const DRAIN: Duration = Duration::from_millis(200);
 struct Seen {
     confirmed: RefCell<Vec<u64>>,
     published: RefCell<Vec<u64>>,
+    /// The position of each commit, and how many records were published before it.
+    committed: RefCell<Vec<(u64, usize)>>,
     resets: Cell<u32>,
     taken: Cell<usize>,
     is_closed: Cell<bool>,
@@ -99,6 +101,8 @@ struct Broker {
     outcome: Result<(), Failure>,
     reports: Vec<Delivery>,
     reset_ends: bool,
+    commit_ends: bool,
+    commit_failure: Option<Failure>,
     verdict: Option<Failure>,
 }
 
@@ -127,6 +131,16 @@ impl Sink for Broker {
         }
         self.outcome = Ok(());
         Ok(())
+    }
+}
+
+impl TransactionalSink for Broker {
+    async fn commit(&mut self, checkpoint: &Checkpoint) -> Result<(), Failure> {
+        self.seen.committed.borrow_mut().push((checkpoint.position.get(), self.seen.published.borrow().len()));
+        if !self.commit_ends {
+            pending::<()>().await;
+        }
+        self.commit_failure.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -264,6 +278,8 @@ impl Stage {
                 outcome: Ok(()),
                 reports: Vec::new(),
                 reset_ends: true,
+                commit_ends: true,
+                commit_failure: None,
                 verdict: None,
             },
             catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true, is_silent: false },
@@ -337,6 +353,7 @@ fn start() -> Start {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
+        alone_until: None,
         inventory: Inventory::default(),
         first_ticket: Ticket(0),
         seed: 1,
@@ -593,6 +610,49 @@ async fn a_describer_that_died_ends_the_connection() {
         let driven = stage.play_with(sound_store, dead, pending(), pending()).await;
         assert_eq!(driven.end.cause, Cause::SourceLost, "{takes_the_question}");
     }
+}
+
+/// A stage whose sink commits records and position as one.
+fn grouping() -> Stage {
+    let mut stage = Stage::new(one_event());
+    let (interval, timeout) = (Duration::from_secs(60), Duration::from_secs(60));
+    stage.settings.grouping = Some(Grouping { interval, max_records: 1000, max_bytes: 1 << 20, timeout });
+    stage
+}
+
+#[tokio::test]
+async fn a_sink_of_transactions_commits_records_and_position_as_one_and_the_position_is_confirmed_after_it() {
+    let stage = grouping();
+    let seen = Rc::clone(&stage.seen);
+    let committed = Rc::clone(&stage.seen);
+    let stop = until(move || committed.confirmed.borrow().last() == Some(&0x2030));
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled, driven.end.needs_reset), (Cause::Stopped, 0, false));
+    assert_eq!(*seen.committed.borrow(), [(0x2030, 1)]);
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_ends_the_session_and_confirms_nothing() {
+    let mut stage = grouping();
+    stage.broker.commit_failure = Some(Failure::new(Class::Sink, "no answer"));
+    let seen = Rc::clone(&stage.seen);
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), pending(), pending()).await;
+    assert!(matches!(driven.end.cause, Cause::Aborted(None, _)), "{:?}", driven.end.cause);
+    assert_eq!((driven.end.position, driven.end.needs_reset), (Lsn::new(START), true));
+    assert!(seen.confirmed.borrow().iter().all(|confirmed| *confirmed == START));
+}
+
+#[tokio::test]
+async fn a_session_that_is_stopped_within_a_commit_waits_for_it_no_longer_than_it_may() {
+    let mut stage = grouping();
+    stage.broker.commit_ends = false;
+    let committed = Rc::clone(&stage.seen);
+    let stop = until(move || !committed.committed.borrow().is_empty());
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
+    assert_eq!(
+        (driven.end.cause, driven.end.position, driven.end.needs_reset),
+        (Cause::Stopped, Lsn::new(START), true)
+    );
 }
 
 /// One transaction of rows without a key column: none of them can become a record.

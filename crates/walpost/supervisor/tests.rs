@@ -3,7 +3,7 @@
 use walpost_core::outbox::TableName;
 use walpost_core::poison::RowFault;
 use walpost_postgres::SlotName;
-use walpost_postgres::checkpoint::{FileStore, SlotStore};
+use walpost_postgres::checkpoint::{FileStore, SlotStore, Store};
 use walpost_postgres::error::{Phase, ServerError};
 use walpost_postgres::{ConnectionSettings, Endpoint};
 
@@ -45,6 +45,10 @@ fn decided(trouble: Trouble) -> (String, String) {
     }
 }
 
+fn aborted(class: DeliveryClass) -> Trouble {
+    ended(Cause::Aborted(None, Failure::new(class, "too large")))
+}
+
 #[test]
 fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() {
     let slot = || "orders".to_owned();
@@ -64,8 +68,8 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("cut", lost(PostgresError::Ended), "again", "ended"),
         ("no such right", Trouble::Postgres(refused("42501")), "4", "walpost check"),
         ("unheard of", lost(refused("XX000")), "again", "XX000"),
-        ("held", Trouble::Checkpoint(checkpoint::Error::Locked { path: "c".into() }), "stand by", "in use"),
-        ("damaged", Trouble::Checkpoint(checkpoint::Error::NewerFormat { found: 9 }), "4", "format 9"),
+        ("held", Trouble::Checkpoint(checkpoint::Error::Locked { path: "c".into() }.into()), "stand by", "in use"),
+        ("damaged", Trouble::Checkpoint(checkpoint::Error::NewerFormat { found: 9 }.into()), "4", "format 9"),
         ("given up", ended(Cause::SourceLost), "again", "given up"),
         ("silent", ended(Cause::Silent), "again", "wal_sender_timeout"),
         ("unreadable", ended(Cause::Broken(SessionError::NotReady)), "again", "had not asked"),
@@ -77,6 +81,9 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ),
         ("a row for no broker", undelivered(DeliveryClass::Row), "7", "commit 0/10, insert 4"),
         ("a wrong password", undelivered(DeliveryClass::Configuration), "6", "too large"),
+        ("fenced", Trouble::Fenced(Failure::new(DeliveryClass::Configuration, "taken over")), "stand by", "taken over"),
+        ("a commit without an answer", aborted(DeliveryClass::Sink), "again", "too large"),
+        ("a commit that is forbidden", aborted(DeliveryClass::Configuration), "6", "too large"),
         ("no broker", Trouble::Sink(Failure::new(DeliveryClass::Configuration, "no entry")), "6", "no entry"),
     ];
     for (what, trouble, decision, words) in cases {
@@ -146,9 +153,9 @@ fn stored(position: u64, epoch: u64) -> Checkpoint {
 
 #[test]
 fn memory_counts_only_for_the_same_server_and_a_store_that_nobody_has_touched() {
-    let file = Store::file(FileStore::new("unused"));
+    let file = AnyStore::Own(Store::file(FileStore::new("unused")));
     let connection = ConnectionSettings::new(Endpoint::new("h", 1), "u", "d");
-    let slot = Store::slot(SlotStore::new(connection, "r", SlotName::new("s").unwrap()));
+    let slot = AnyStore::Own(Store::slot(SlotStore::new(connection, "r", SlotName::new("s").unwrap())));
     let cases = [
         ("as we left it", Some(stored(0x100, 5)), SERVER, &file, true),
         ("claimed by another, or replaced by an operator", Some(stored(0x100, 6)), SERVER, &file, false),

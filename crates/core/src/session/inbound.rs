@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::catalog::{Catalog, Lookup};
 use crate::description::Description;
@@ -104,6 +105,8 @@ pub enum Notice {
     Removed(TableName),
     /// Rows come of the table that was this outbox, under another name: nobody configured that one.
     Renamed(TableName),
+    /// The records that are to become visible together have waited for so long, and the broker gives them up after so long.
+    GroupOld(Duration, Duration),
     /// The server sent messages of a kind that protocol 1 does not know; said once a connection.
     UnknownMessage(u8),
 }

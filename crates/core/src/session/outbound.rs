@@ -37,6 +37,8 @@ pub(super) struct Outbound {
     blamed: Option<Identity>,
     /// A failure that no retry mends.
     verdict: Option<Verdict>,
+    /// See [`begin_singly`](Self::begin_singly).
+    singly_until: Option<Identity>,
     pub(super) stale_reports: u64,
 }
 
@@ -106,14 +108,20 @@ impl Outbound {
             held: None,
             blamed: None,
             verdict: None,
+            singly_until: None,
             stale_reports: 0,
         }
     }
 
+    /// Begins with one record at a time, up to and with the row of this identity, at which an earlier session failed.
+    pub(super) fn begin_singly(&mut self, until: Identity) {
+        self.singly_until = Some(until);
+        self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
+    }
+
     /// The next record to hand over, if one may go now. Rows before it that are to be set aside are put there.
     pub(super) fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
-        self.turn(now);
-        self.full_until = self.full_until.filter(|until| now < *until);
+        self.pass(now);
         if self.verdict.is_some() || self.full_until.is_some() {
             return None;
         }
@@ -157,6 +165,12 @@ impl Outbound {
         debug_assert_eq!(report, Report::Answered, "a dead letter is durable before its ticket settles");
     }
 
+    /// Moves on with the time where nothing may be handed over.
+    pub(super) fn pass(&mut self, now: Moment) {
+        self.turn(now);
+        self.full_until = self.full_until.filter(|until| now < *until);
+    }
+
     /// The record of a ticket that was just handed out.
     pub(super) fn record(&self, ticket: Ticket) -> Option<&Record> {
         self.ledger.record(ticket)
@@ -190,6 +204,7 @@ impl Outbound {
     /// The sink reported on a record.
     pub(super) fn settle(&mut self, delivery: Delivery, now: Moment) {
         let Delivery { ticket, outcome } = delivery;
+        self.end_singly_behind(ticket);
         let was_alone = self.is_alone(ticket);
         let letter = self.letter_of(ticket);
         let report = match &outcome {
@@ -260,6 +275,17 @@ impl Outbound {
     /// Whether the sink may not be used by another before it is reset.
     pub(super) fn needs_reset(&self) -> bool {
         self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
+    /// Once the row at which an earlier session failed is with the sink, alone, those behind it may flow again.
+    fn end_singly_behind(&mut self, ticket: Ticket) {
+        let is_reached = |until: Identity| self.ledger.record(ticket).is_some_and(|record| record.identity >= until);
+        if self.singly_until.is_some_and(is_reached)
+            && let Flow::Singly { alone_until } = &mut self.flow
+        {
+            self.singly_until = None;
+            *alone_until = ticket;
+        }
     }
 
     /// Whether a record may be handed over now.

@@ -8,6 +8,7 @@
 
 mod broker;
 mod facts;
+mod groups;
 mod letters;
 mod random;
 pub(super) mod server;

@@ -9,7 +9,7 @@ use walpost_testkit::chaos::{Error, Fault, Options, Schedule, Store, faults_of, 
 use walpost_testkit::checker::Repeats;
 
 const USAGE: &str =
-    "usage: chaos WALPOST [--minutes N] [--seed S] [--faults A,B] [--store postgres|file] [--exactly-once] [--list]";
+    "usage: chaos WALPOST [--minutes N] [--seed S] [--faults A,B] [--store postgres|file | --exactly-once] [--list]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -87,6 +87,9 @@ fn parse(arguments: &[String]) -> Result<Wanted, String> {
             "--list" => wanted.is_list = true,
             unknown => return Err(format!("there is no option {unknown}; {USAGE}")),
         }
+    }
+    if wanted.repeats == Repeats::Forbidden && wanted.store.replace(Store::Kafka).is_some() {
+        return Err("--exactly-once keeps the checkpoint in Kafka, and goes without --store".to_owned());
     }
     Ok(wanted)
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 use tokio_postgres::Client;
 
@@ -26,6 +28,8 @@ pub(super) enum Place {
     Postgres(String),
     /// In this file.
     File(PathBuf),
+    /// On these brokers, in the only partition of this topic.
+    Kafka(String, String),
 }
 
 /// A reader of the checkpoint.
@@ -33,12 +37,21 @@ pub(super) struct Probe {
     place: Place,
     runtime: Runtime,
     client: Option<Client>,
+    /// Of the store in Kafka, and what it has read.
+    reader: Option<BaseConsumer>,
+    newest: Option<i64>,
 }
 
 impl Probe {
     pub(super) fn new(place: Place) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Ok(Self { place, runtime: runtime.map_err(Error::io("make a runtime"))?, client: None })
+        Ok(Self {
+            place,
+            runtime: runtime.map_err(Error::io("make a runtime"))?,
+            client: None,
+            reader: None,
+            newest: None,
+        })
     }
 
     /// When the last commit before the checkpoint was made, in milliseconds since 1970; none where that cannot be told now.
@@ -46,8 +59,21 @@ impl Probe {
         match &self.place {
             Place::File(path) => {
                 let document: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-                let micros = document.get("checkpoint")?.get("commit_time_postgres_micros")?.as_i64()?;
-                Some(micros / 1_000 + POSTGRES_EPOCH_MS)
+                commit_ms(document.get("checkpoint")?)
+            }
+            Place::Kafka(bootstrap, topic) => {
+                let reader = match self.reader.take() {
+                    Some(reader) => reader,
+                    None => reader_of(bootstrap, topic)?,
+                };
+                let mut wait = LIMIT / 10;
+                while let Some(Ok(message)) = reader.poll(wait) {
+                    let document = message.payload().and_then(|value| serde_json::from_slice(value).ok());
+                    self.newest = document.as_ref().and_then(commit_ms).or(self.newest);
+                    wait = Duration::ZERO;
+                }
+                self.reader = Some(reader);
+                self.newest
             }
             Place::Postgres(url) => {
                 let client = &mut self.client;
@@ -64,4 +90,19 @@ impl Probe {
             }
         }
     }
+}
+
+fn commit_ms(checkpoint: &serde_json::Value) -> Option<i64> {
+    Some(checkpoint.get("commit_time_postgres_micros")?.as_i64()? / 1_000 + POSTGRES_EPOCH_MS)
+}
+
+fn reader_of(bootstrap: &str, topic: &str) -> Option<BaseConsumer> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("group.id", "walpost-testkit").set("enable.auto.commit", "false");
+    config.set("isolation.level", "read_committed").set("auto.offset.reset", "earliest");
+    let reader: BaseConsumer = config.create().ok()?;
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Beginning).ok()?;
+    reader.assign(&list).ok()?;
+    Some(reader)
 }

@@ -11,7 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use super::Error;
 use super::clock::now_ms;
 use crate::checker::Census;
-use crate::consumer::{self, Consumer};
+use crate::consumer::{self, Consumer, Peek};
 use crate::servers::wait_until;
 
 const QUESTION_LIMIT: Duration = Duration::from_secs(5);
@@ -23,6 +23,9 @@ pub(super) struct Reader {
     thread: Option<JoinHandle<()>>,
     /// Asks how far there is to read.
     questions: BaseConsumer,
+    /// Asks how far there is to read for those who do not mind what is committed.
+    unsettled: BaseConsumer,
+    peek: Peek,
     partitions: Vec<(String, i32)>,
 }
 
@@ -40,12 +43,16 @@ impl Reader {
                 records.iter().for_each(|record| census.count(record, now));
             }
         });
-        let questions = ClientConfig::new().set("bootstrap.servers", bootstrap).create();
-        let questions =
-            questions.map_err(|source| consumer::Error::Kafka { doing: "make a consumer".to_owned(), source })?;
+        let asking = |isolation: &str| {
+            let client =
+                ClientConfig::new().set("bootstrap.servers", bootstrap).set("isolation.level", isolation).create();
+            client.map_err(|source| consumer::Error::Kafka { doing: "make a consumer".to_owned(), source })
+        };
+        let (questions, unsettled) = (asking("read_committed")?, asking("read_uncommitted")?);
+        let peek = Peek::new(bootstrap)?;
         let numbered = |topic: &String| (0..partitions).map(|partition| (topic.clone(), partition)).collect::<Vec<_>>();
         let partitions = topics.iter().flat_map(numbered).collect();
-        Ok(Self { census, is_ending, thread: Some(thread), questions, partitions })
+        Ok(Self { census, is_ending, thread: Some(thread), questions, unsettled, peek, partitions })
     }
 
     pub(super) fn census(&self) -> MutexGuard<'_, Census> {
@@ -59,10 +66,20 @@ impl Reader {
             let waiting_for = format!("the end of {topic}/{partition} to be read");
             wait_until(&waiting_for, limit, || {
                 end = end.or_else(|| self.questions.fetch_watermarks(topic, *partition, QUESTION_LIMIT).ok());
-                end.is_some_and(|(_, end)| self.census().position(topic, *partition) >= end)
+                let position = self.census().position(topic, *partition);
+                let is_behind = || !self.peek.has_record_from(topic, *partition, position);
+                end.is_some_and(|(_, end)| position >= end || is_behind())
             })?;
         }
         Ok(())
+    }
+
+    /// How many records the broker has taken, committed or not, with the marks of transactions.
+    pub(super) fn taken(&self) -> i64 {
+        let end = |(topic, partition): &(String, i32)| {
+            self.unsettled.fetch_watermarks(topic, *partition, QUESTION_LIMIT).map_or(0, |(_, end)| end)
+        };
+        self.partitions.iter().map(end).sum()
     }
 
     /// Ends, and gives what it counted.

@@ -28,6 +28,8 @@ const LARGEST_TRANSACTION: u32 = 3_000;
 const LARGEST_PAYLOAD: u32 = 300_000;
 /// Name of database, slot, publication and relay alike.
 const NAME: &str = "chaos";
+/// The topic of the checkpoint, where the store is Kafka.
+const CHECKPOINTS: &str = "chaos-checkpoints";
 
 /// How many records may come again after a crash: those since the last checkpoint, those that gathered while it was being written,
 /// those in flight, and those of a transaction that had not ended, in the midst of which no checkpoint lies.
@@ -95,6 +97,7 @@ impl Stage {
         Probe::new(match self.store {
             Store::Postgres => Place::Postgres(self.url()),
             Store::File => Place::File(self.checkpoint()),
+            Store::Kafka => Place::Kafka(self.kafka.bootstrap().to_owned(), CHECKPOINTS.to_owned()),
         })
     }
 
@@ -165,6 +168,12 @@ impl Stage {
         if self.store == Store::File {
             let path = toml_string(&checkpoint.display().to_string());
             config = config.set("checkpoint", "store", r#""file""#).set("checkpoint", "path", &path);
+        }
+        if self.store == Store::Kafka {
+            config = config
+                .set("checkpoint", "store", r#""kafka""#)
+                .set("checkpoint", "topic", &toml_string(CHECKPOINTS))
+                .set("dead_letter", "on_bad_row", r#""stop""#);
         }
         let add = |config: Config, outbox: &Outbox| {
             config.outbox(outbox.table(), &[("route.topic.replacement", outbox.route().as_str())])

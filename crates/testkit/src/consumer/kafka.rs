@@ -18,6 +18,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Reads all partitions of some topics from their beginning.
 pub struct Consumer {
+    bootstrap: String,
     client: BaseConsumer,
     /// Asks and never reads: on the reader's connection a question would wait for the fetch in front of it.
     questions: BaseConsumer,
@@ -70,13 +71,15 @@ impl Consumer {
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "false")
             .set("auto.offset.reset", "earliest")
+            .set("isolation.level", "read_committed")
             .set("allow.auto.create.topics", "false")
             .set("reconnect.backoff.max.ms", "500")
             .set("fetch.wait.max.ms", "50");
         let client = config.create().map_err(error("make a consumer"))?;
         let questions = config.create().map_err(error("make a consumer"))?;
         let (assigned, records) = (BTreeSet::new(), Vec::new());
-        Ok(Self { client, questions, topics, assigned, records, trouble: None, looked_at: None })
+        let bootstrap = bootstrap.to_owned();
+        Ok(Self { bootstrap, client, questions, topics, assigned, records, trouble: None, looked_at: None })
     }
 
     /// What was read so far; each partition in its order.
@@ -152,6 +155,7 @@ impl Consumer {
     /// [`Error::Kafka`] when the broker does not say how much that is, [`Error::TimedOut`] when it cannot be read within `limit`.
     pub fn read_to_end(&mut self, limit: Duration) -> Result<&[Received], Error> {
         let since = Instant::now();
+        let mut peek = None;
         self.assign_new().map_err(error("list the topics"))?;
         for (topic, partition) in self.assigned.clone() {
             let (_, end) = self
@@ -162,7 +166,18 @@ impl Consumer {
                 if since.elapsed() >= limit {
                     return Err(self.timed_out(&format!("offset {end} of {topic}/{partition}"), limit));
                 }
+                let before = self.records.len();
                 self.step();
+                if self.records.len() > before {
+                    continue;
+                }
+                let peek = match &mut peek {
+                    Some(peek) => peek,
+                    none => none.insert(Peek::new(&self.bootstrap)?),
+                };
+                if !peek.has_record_from(&topic, partition, self.position(&topic, partition)) {
+                    break;
+                }
             }
         }
         Ok(&self.records)
@@ -237,6 +252,46 @@ impl Consumer {
             last: self.records.last().map_or("none".to_owned(), ToString::to_string),
             trouble: self.trouble.as_ref().map_or("nothing".to_owned(), ToString::to_string),
         }
+    }
+}
+
+/// Tells whether there is a record from an offset on. The end of a partition does not: what stands before it may be the marker of a transaction, or
+/// events of one that was aborted, and no reader of committed records ever gets these.
+pub(crate) struct Peek {
+    client: BaseConsumer,
+}
+
+impl Peek {
+    pub(crate) fn new(bootstrap: &str) -> Result<Self, Error> {
+        let client = ClientConfig::new()
+            .set("bootstrap.servers", bootstrap)
+            .set("group.id", "walpost-testkit")
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("auto.offset.reset", "earliest")
+            .set("isolation.level", "read_committed")
+            .set("fetch.wait.max.ms", "50")
+            .create();
+        Ok(Self { client: client.map_err(error("make a consumer"))? })
+    }
+
+    /// Whether one is there, or nobody can tell.
+    pub(crate) fn has_record_from(&self, topic: &str, partition: i32, offset: i64) -> bool {
+        let mut list = TopicPartitionList::new();
+        if list.add_partition_offset(topic, partition, Offset::Offset(offset)).is_err()
+            || self.client.assign(&list).is_err()
+        {
+            return true;
+        }
+        let since = Instant::now();
+        while since.elapsed() < QUESTION_LIMIT {
+            match self.client.poll(POLL) {
+                Some(Ok(_)) => return true,
+                Some(Err(KafkaError::PartitionEOF(_))) => return false,
+                Some(Err(_)) | None => {}
+            }
+        }
+        true
     }
 }
 

@@ -91,9 +91,8 @@ pub(super) async fn take_slot(settings: &Settings) -> Result<(), Ended> {
     // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
     create_for_another_checkpoint(settings).await?;
     let mut store = relay::store(settings);
-    let adopted = checkpoint::adopt_slot(&mut store, &server, &slot, &relay::wanted(settings))
-        .await
-        .map_err(|error| checkpoint_refused(&error))?;
+    let adopted =
+        store.adopt_slot(&server, &slot, &relay::wanted(settings)).await.map_err(|error| checkpoint_refused(&error))?;
     complain!("the checkpoint of relay {:?} stands at the slot's {}", adopted.relay, adopted.position);
     complain!("what the connector published after it is published again, with the same ids");
     Ok(())
@@ -110,8 +109,8 @@ pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owne
     let (server, slot) = look(settings).await?;
     // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
     create_for_another_checkpoint(settings).await?;
-    let base =
-        checkpoint::at_slot(&server, &slot, &relay::wanted(settings)).map_err(|error| checkpoint_refused(&error))?;
+    let base = checkpoint::at_slot(&server, &slot, &relay::wanted(settings))
+        .map_err(|error| checkpoint_refused(&error.into()))?;
     if base.position > resume.commit() {
         return Err(Ended::with_sentence(
             Exit::SlotAhead,

@@ -10,7 +10,8 @@
 //! # The publisher
 //!
 //! Rows of a table are a [`Source`](walpost_core::port::Source) like any other, so what publishes them is the relay's own session and driver:
-//! the same router, limits, order, retries, and the same judgement of what is a bad row. Only the checkpoint is not theirs.
+//! the same router, limits, order, retries, and the same judgement of what is a bad row. Only the checkpoint is not theirs; so where the relay
+//! would commit events and checkpoint as one, here they are published one by one, and a row may be there twice, as after any fill.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -78,7 +79,8 @@ pub(super) async fn fill(settings: &Settings, found: Found, asked: &Repair) -> O
     let Some(since) = survey.since else { return Err(impossible(&survey.obstacles)) };
     log::start(settings.log());
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
-    let sink = AnySink::open(settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
+    let sink =
+        AnySink::open_without_transactions(settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
     found.lock(settings).await?;
     let tables = survey.outboxes.into_iter().map(|surveyed| surveyed.table).collect();
     let mut filling = Filling {
@@ -218,6 +220,7 @@ impl Filling<'_> {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
+            alone_until: None,
             inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed,
@@ -278,8 +281,14 @@ impl Filling<'_> {
             None => None,
         };
         let feedback = walpost_core::feedback::Settings { checkpoint_interval: PROGRESS, ..ours.feedback };
-        let settings =
-            session::Settings { poison, silence_timeout: FOR_EVER, drain_timeout: FOR_EVER, feedback, ..ours };
+        let settings = session::Settings {
+            poison,
+            silence_timeout: FOR_EVER,
+            drain_timeout: FOR_EVER,
+            feedback,
+            grouping: None,
+            ..ours
+        };
         let describer = {
             let catalogue = Catalogue::new(source.connection().clone(), endpoint.clone());
             let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, beginning.seed);
@@ -360,7 +369,7 @@ fn stopped(count: u64) -> String {
 fn said(cause: &Cause) -> String {
     match cause {
         Cause::Broken(error) => chain(error),
-        Cause::Undeliverable(_, failure) => failure.reason.clone(),
+        Cause::Undeliverable(_, failure) | Cause::Aborted(_, failure) => failure.reason.clone(),
         Cause::SourceLost | Cause::Silent => "PostgreSQL has gone away".to_owned(),
         Cause::Stopped => "stopped".to_owned(),
     }

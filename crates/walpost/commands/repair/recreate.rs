@@ -1,6 +1,6 @@
 //! The two ways that fill nothing: go on from where the slot stands, or make it anew.
 
-use walpost_postgres::{checkpoint, inspect, repair};
+use walpost_postgres::{inspect, repair};
 
 use super::survey::Survey;
 use super::{Fill, Found, Outcome, checkpoint_refused, impossible, postgres_refused, ways};
@@ -19,9 +19,8 @@ pub(super) async fn adopt(settings: &Settings, found: &mut Found, is_agreed: boo
     }
     found.lock(settings).await?;
     let Some(slot) = &found.slot else { return Ok(Exit::SlotMissing) };
-    let adopted = checkpoint::adopt_slot(&mut found.store, &found.server, slot, &relay::wanted(settings))
-        .await
-        .map_err(|error| checkpoint_refused(&error))?;
+    let adopted = found.store.adopt_slot(&found.server, slot, &relay::wanted(settings)).await;
+    let adopted = adopted.map_err(|error| checkpoint_refused(&error))?;
     say!(
         "the checkpoint of relay {:?} now stands at the slot's {}; to publish, run: walpost run",
         adopted.relay,
@@ -52,7 +51,7 @@ pub(super) async fn recreate(settings: &Settings, found: &mut Found, is_agreed: 
     let slot = inspect::slot_state(&found.sql, name).await.map_err(refused)?;
     if let Some(slot) = slot.filter(|_| found.store.keeps_a_checkpoint()) {
         let wanted = relay::wanted(settings);
-        let adopted = checkpoint::adopt_slot(&mut found.store, &server, &slot, &wanted);
+        let adopted = found.store.adopt_slot(&server, &slot, &wanted);
         let adopted = adopted.await.map_err(|error| checkpoint_refused(&error))?;
         say!("the slot {name} and the checkpoint of relay {:?} now stand at {}", adopted.relay, adopted.position);
     }

@@ -10,9 +10,9 @@ use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
 use super::{
-    Checkpoint, DeadLetter, Http, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store,
+    Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store,
 };
-use crate::config::finding::Findings;
+use crate::config::finding::{Findings, Place};
 use crate::config::raw::{self, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
@@ -41,10 +41,11 @@ pub(in crate::config) fn from_file(
     let name = conversion.name(&file.relay.name, &file.source.slot.value.value);
     let source = conversion.source(&file.source, slot, name.as_deref());
     let outboxes = conversion.outboxes(&file.outboxes);
-    let checkpoint = conversion.checkpoint(&file.checkpoint);
     let dead_letter = conversion.dead_letter(&file.dead_letter);
     let limits = conversion.limits(&file.limits);
     let sink = conversion.sink(&file.sink, &file.limits);
+    let checkpoint = conversion.checkpoint(file, sink.as_ref(), name.as_deref());
+    conversion.refuse_letters_of_groups(file);
     let retry = conversion.retry(&file.retry);
     let stop_timeout = conversion.millis(&file.stop.timeout_ms, 0, MAX_MILLIS);
     let http = conversion.http(&file.http);
@@ -287,14 +288,22 @@ impl Conversion<'_> {
         Some(parsed.name)
     }
 
-    fn checkpoint(&mut self, checkpoint: &raw::Checkpoint) -> Option<Checkpoint> {
-        let store = self.store(checkpoint);
+    fn checkpoint(&mut self, file: &raw::File, sink: Option<&Sink>, name: Option<&str>) -> Option<Checkpoint> {
+        let checkpoint = &file.checkpoint;
+        let store = match checkpoint.store.value {
+            StoreKind::Kafka => self.kafka_store(file, sink, name),
+            _ => self.store(checkpoint),
+        };
+        let topic = self.checkpoint_topic(&checkpoint.topic);
+        let group = self.group(checkpoint, store.as_ref());
         let interval = self.millis(&checkpoint.interval_ms, 1, MAX_MILLIS);
         let events = self.at_least_one(&checkpoint.events);
         let idle_interval = self.millis(&checkpoint.idle_interval_ms, 1, MAX_MILLIS);
         let max_age = self.millis(&checkpoint.idle_max_age_ms, 1, MAX_MILLIS);
         Some(Checkpoint {
             store: store?,
+            topic: topic?,
+            group: group?,
             interval: interval?,
             events: events?,
             idle: Idle { interval: idle_interval?, bytes: checkpoint.idle_bytes.value.0, max_age: max_age? },
@@ -316,14 +325,80 @@ impl Conversion<'_> {
                 }
                 None
             }
-            (StoreKind::Postgres | StoreKind::Slot, _) if path.is_typed() => {
+            (StoreKind::Postgres | StoreKind::Slot | StoreKind::Kafka, _) if path.is_typed() => {
                 let word = checkpoint.store.value.word();
                 self.fault(path, format!("the store {word:?} has no path; delete it, or write store = \"file\""));
                 None
             }
             (StoreKind::Postgres, _) => Some(Store::Postgres),
             (StoreKind::Slot, _) => Some(Store::Slot),
+            (StoreKind::Kafka, _) => None,
         }
+    }
+
+    /// The store that the sink writes. What the sink itself is at fault for was noted there.
+    fn kafka_store(&mut self, file: &raw::File, sink: Option<&Sink>, name: Option<&str>) -> Option<Store> {
+        let raw::File { checkpoint, sink: typed, .. } = file;
+        if checkpoint.path.is_typed() {
+            return self.store(checkpoint);
+        }
+        for (key, is_typed) in [
+            (&checkpoint.interval_ms.key, checkpoint.interval_ms.is_typed().then_some(checkpoint.interval_ms.place)),
+            (&checkpoint.events.key, checkpoint.events.is_typed().then_some(checkpoint.events.place)),
+        ] {
+            if let Some(place) = is_typed {
+                let reason = "the store \"kafka\" writes a checkpoint with each group of events; see group_interval_ms and group_events, and delete it";
+                self.findings.warn(key, place, reason);
+            }
+        }
+        match sink {
+            Some(Sink::Kafka(kafka)) => {
+                let judgement = edges::transactions(kafka, name.unwrap_or_default());
+                let place = typed.kafka.place.or(typed.r#type.place);
+                let section = Field { value: (), key: typed.kafka.key.clone(), place };
+                self.judged(judgement, &section, &typed.kafka.value.0).map(|()| Store::Kafka(kafka.clone()))
+            }
+            Some(Sink::Stdout | Sink::Null) => {
+                let word = typed.r#type.value.word();
+                let reason = format!(
+                    "the store \"kafka\" is written by the sink \"kafka\", and the sink is {word:?}; write type = \"kafka\" under [sink], or choose another store"
+                );
+                self.fault(&checkpoint.store, reason);
+                None
+            }
+            None => None,
+        }
+    }
+
+    fn checkpoint_topic(&mut self, field: &Field<Text>) -> Option<String> {
+        let name = &field.value.value;
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        if (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_legal) {
+            return Some(name.clone());
+        }
+        let reason =
+            format!("{name:?} cannot be the name of a topic; write 1 to 249 letters, digits, `.`, `_` and `-`");
+        self.fault(field, reason);
+        None
+    }
+
+    fn group(&mut self, checkpoint: &raw::Checkpoint, store: Option<&Store>) -> Option<Group> {
+        let raw::Checkpoint { group_interval_ms, group_events, group_bytes, .. } = checkpoint;
+        if !matches!(store, None | Some(Store::Kafka(_))) {
+            for (key, place, is_typed) in [
+                (&group_interval_ms.key, group_interval_ms.place, group_interval_ms.is_typed()),
+                (&group_events.key, group_events.place, group_events.is_typed()),
+                (&group_bytes.key, group_bytes.place, group_bytes.is_typed()),
+            ] {
+                if is_typed {
+                    self.findings.warn(key, place, "only the store \"kafka\" has groups; delete it");
+                }
+            }
+        }
+        let most = edges::longest_group(store).unwrap_or(MAX_MILLIS);
+        let interval = self.millis(group_interval_ms, 0, most);
+        let events = self.at_least_one(group_events);
+        Some(Group { interval: interval?, events: events?, bytes: group_bytes.value.0 })
     }
 
     fn sink(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<Sink> {
@@ -372,6 +447,24 @@ impl Conversion<'_> {
         };
         let policy = Policy { on_bad_row, on_closed_route, flood_limit: flood_limit?, parked_bytes };
         Some(DeadLetter { policy, keep_ended: keep_ended? }).filter(|_| parked_bytes > 0)
+    }
+
+    /// A letter is made durable in the database, a group of events in Kafka. Nothing commits the two as one, so that a row of a group that is given up
+    /// could be a letter and an event at once. The default is refused too: that the relay stops instead is for the operator to write.
+    fn refuse_letters_of_groups(&mut self, file: &raw::File) {
+        let raw::File { checkpoint, dead_letter, .. } = file;
+        if checkpoint.store.value != StoreKind::Kafka {
+            return;
+        }
+        let place = |typed: Option<Place>| typed.or(checkpoint.store.place);
+        if dead_letter.on_bad_row.value != raw::OnBadRow::Stop {
+            let reason = "with the store \"kafka\" no row can be set aside, since a dead letter in the database and a transaction of Kafka do not become durable as one; write on_bad_row = \"stop\" under [dead_letter], or another checkpoint.store";
+            self.findings.fault(&dead_letter.on_bad_row.key, place(dead_letter.on_bad_row.place), reason);
+        }
+        if dead_letter.on_closed_route.value != raw::OnClosedRoute::Hold {
+            let reason = "with the store \"kafka\" no row can be set aside; write on_closed_route = \"hold\" under [dead_letter], or another checkpoint.store";
+            self.findings.fault(&dead_letter.on_closed_route.key, place(dead_letter.on_closed_route.place), reason);
+        }
     }
 
     fn limits(&mut self, limits: &raw::Limits) -> Option<Limits> {

@@ -111,6 +111,32 @@ pub(super) fn kafka<'a>(
     Ok((settings, warnings))
 }
 
+/// Judges whether such a producer can be one of transactions.
+#[cfg(feature = "kafka")]
+pub(super) fn transactions(kafka: &KafkaSettings, relay: &str) -> Judgement<()> {
+    let judged = kafka.in_transactions(relay);
+    judged.map(|_| ((), Vec::new())).map_err(|fault| vec![Sentence::about(fault.name, fault.reason)])
+}
+
+/// There is no producer.
+#[cfg(not(feature = "kafka"))]
+pub(super) fn transactions(kafka: &KafkaSettings, _: &str) -> Judgement<()> {
+    match *kafka {}
+}
+
+/// How long a group of this store may be kept open, in milliseconds: half of what the broker lets it, so that there is time to commit.
+#[cfg(feature = "kafka")]
+pub(super) fn longest_group(store: Option<&super::Store>) -> Option<u64> {
+    let Some(super::Store::Kafka(kafka)) = store else { return None };
+    u64::try_from(kafka.transaction_timeout().as_millis() / 2).ok()
+}
+
+/// There are no groups.
+#[cfg(not(feature = "kafka"))]
+pub(super) fn longest_group(_: Option<&super::Store>) -> Option<u64> {
+    None
+}
+
 /// There is no producer.
 #[cfg(not(feature = "kafka"))]
 pub(super) fn kafka<'a>(_: impl Iterator<Item = (&'a str, &'a str)>, _: usize, _: usize) -> Judgement<KafkaSettings> {

@@ -25,6 +25,7 @@ fn session(position: u64) -> Session {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
+        alone_until: None,
         first_ticket: Ticket(0),
         seed: 0,
         inventory: Inventory { letters: 2, ..Inventory::default() },

@@ -113,6 +113,7 @@ pub(super) fn random_settings(random: &mut Random) -> Settings {
         silence_timeout: millis(&[5000, 60_000]),
         drain_timeout: millis(&[500, 10_000]),
         stop_at: None,
+        grouping: None,
         max_records: random.index(12) + 1,
         max_bytes: random.pick(&[600, 1500, 5000]),
         poison: Policy {

@@ -93,6 +93,7 @@ impl World {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
+            alone_until: None,
             inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed,
@@ -173,6 +174,7 @@ impl World {
                     self.broker.begin_reset();
                 }
                 Some(Action::Checkpoint(progress)) => self.checkpoint(progress),
+                Some(Action::Commit(_)) => panic!("there are no groups here"),
                 Some(Action::Confirm(status)) => {
                     note!(self, "confirm {status:?}");
                     assert!(status.confirmed <= self.store.position, "the server was told more than the store knows");
@@ -395,6 +397,7 @@ impl World {
                 true
             }
             Cause::Broken(error) => panic!("a frame could not be applied: {error}"),
+            Cause::Aborted(..) => panic!("there are no groups here"),
             Cause::Undeliverable(identity, failure) => {
                 self.on_undeliverable(*identity, failure.class);
                 true
@@ -443,6 +446,7 @@ impl World {
             commit_time: self.store.commit_time,
             first_owed: None,
             settled_rows: None,
+            alone_until: None,
             inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,
@@ -473,6 +477,7 @@ impl World {
             commit_time: end.commit_time,
             first_owed: end.first_owed,
             settled_rows: None,
+            alone_until: None,
             inventory: Inventory::default(),
             first_ticket: end.next_ticket,
             seed: 0,

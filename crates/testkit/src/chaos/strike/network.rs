@@ -88,14 +88,14 @@ pub(super) fn refuse(run: &mut Run, step: &Step) -> Result<Blow, Error> {
 }
 
 /// What the broker took while nobody heard of it, in records.
-fn mute(run: &Run, step: &Step) -> Result<(usize, u64), Error> {
+fn mute(run: &Run, step: &Step) -> Result<(i64, u64), Error> {
     let broker = &run.stage.broker;
-    let (records, heard) = (run.reader.census().received(), broker.bytes(Direction::ToClient));
+    let (records, heard) = (run.reader.taken(), broker.bytes(Direction::ToClient));
     broker.mute();
     let_pass(step.lasts);
     run.reader.read_to_end(LIMIT)?;
     // What was under way when it began may still have been heard.
-    Ok((run.reader.census().received() - records, broker.bytes(Direction::ToClient) - heard))
+    Ok((run.reader.taken() - records, broker.bytes(Direction::ToClient) - heard))
 }
 
 pub(super) fn lose_answers(run: &mut Run, step: &Step) -> Result<Blow, Error> {

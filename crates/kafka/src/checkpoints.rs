@@ -1,0 +1,236 @@
+//! Checkpoints on a compacted topic of their own: one record for each relay, its name the key, in the transaction that carries the events.
+//!
+//! What is read is what was committed. While a transaction of an earlier relay hangs, nothing behind it can be read; so a relay opens its
+//! [`Transactional`] sink first, which ends that transaction, and reads then. For it the sink also writes; the writer here is for whoever has no
+//! sink open, such as a command of an operator. It fences a relay that still runs.
+
+pub(crate) mod form;
+mod setup;
+
+use std::time::Duration;
+
+use walpost_core::failure::{Class, Failure};
+use walpost_core::finding::Finding;
+use walpost_core::lsn::Lsn;
+use walpost_core::port;
+use walpost_core::position::{Checkpoint, Epoch};
+
+use crate::settings::Settings;
+use crate::topic::{ReadError, read_partition};
+use crate::transactional::{PARTITION, Transactional};
+
+use form::Fault;
+
+/// How long a writer may take to go.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Why a checkpoint could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The topic cannot be read.
+    #[error("the checkpoint cannot be read")]
+    Read(#[source] ReadError),
+    /// The transaction that carries it failed.
+    #[error("the checkpoint could not be written: {0}")]
+    Write(Failure),
+    /// A newer walpost wrote it.
+    #[error("the checkpoint has format {found}; this walpost understands up to {}", Checkpoint::FORMAT_VERSION)]
+    NewerFormat {
+        /// Its format.
+        found: u64,
+    },
+    /// Its record is none that walpost wrote.
+    #[error("the checkpoint of relay \"{relay}\" in topic \"{topic}\" is damaged: {reason}")]
+    Damaged {
+        /// Whose.
+        relay: String,
+        /// Where.
+        topic: String,
+        /// How it shows.
+        reason: String,
+    },
+    /// An older position was offered than is stored.
+    #[error("the checkpoint stands at {stored} and never goes back to {offered}")]
+    Backwards {
+        /// What is stored.
+        stored: Lsn,
+        /// What was to be stored.
+        offered: Lsn,
+    },
+    /// It was to be saved by somebody who has not claimed it.
+    #[error("the checkpoint has not been claimed by this process")]
+    NotClaimed,
+}
+
+impl CheckpointError {
+    /// What an operator has to do; nothing where trying again can help.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Read(ReadError::Missing { topic }) => {
+                Some(format!("run: walpost init, or: {}", setup::creation(topic)))
+            }
+            Self::Read(ReadError::Forbidden { topic }) => Some(setup::permission(topic)),
+            Self::Read(ReadError::TooLarge { .. }) => {
+                Some("name a topic in checkpoint.topic that holds nothing but checkpoints".to_owned())
+            }
+            Self::Read(ReadError::Kafka { .. } | ReadError::Deadline { .. }) | Self::NotClaimed => None,
+            Self::Write(failure) => (failure.class == Class::Configuration)
+                .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
+            Self::NewerFormat { .. } => Some("run the walpost that wrote it, or a newer one".to_owned()),
+            Self::Damaged { .. } => {
+                Some("to go on from the slot's confirmed position, run: walpost checkpoint adopt-slot".to_owned())
+            }
+            Self::Backwards { .. } => {
+                Some("start the relay again; to see what is stored, run: walpost checkpoint show".to_owned())
+            }
+        }
+    }
+}
+
+/// The record of one relay on the topic of checkpoints.
+#[derive(Debug)]
+pub struct CheckpointTopic {
+    settings: Settings,
+    relay: String,
+    topic: String,
+    writer: Option<Transactional>,
+    /// As it was written last, by us.
+    claimed: Option<Checkpoint>,
+}
+
+impl CheckpointTopic {
+    /// The store of this relay. Connects when it is first used.
+    #[must_use]
+    pub fn new(settings: Settings, relay: impl Into<String>, topic: impl Into<String>) -> Self {
+        Self { settings, relay: relay.into(), topic: topic.into(), writer: None, claimed: None }
+    }
+
+    /// Where it keeps the checkpoint, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("relay \"{}\" of topic {} on {}", self.relay, self.topic, self.settings.servers())
+    }
+
+    /// Makes the topic if it is not there; says whether it had to. How many replicas it gets, and how many of them have to be in sync, is for the
+    /// brokers' defaults to say.
+    ///
+    /// # Errors
+    /// The brokers cannot be reached, or refuse.
+    pub async fn create(&self) -> Result<bool, CheckpointError> {
+        setup::create(&self.settings, &self.topic).await
+    }
+
+    /// What is wrong with the topic, or weaker than the promises need.
+    pub async fn check(&self) -> Vec<Finding> {
+        setup::check(&self.settings, &self.topic).await
+    }
+
+    /// Puts a checkpoint in the place of what is there, forwards or backwards, under the next epoch. A relay that still runs is fenced.
+    ///
+    /// # Errors
+    /// The topic cannot be read or written.
+    pub async fn replace(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, CheckpointError> {
+        self.open().await?;
+        let stored = match port::Checkpoints::load(self).await {
+            // What is damaged may be replaced: that is how an operator repairs it.
+            Err(CheckpointError::Damaged { .. }) => None,
+            stored => stored?,
+        };
+        let epoch = next_epoch(stored.as_ref());
+        self.write(Some(&Checkpoint { epoch, ..checkpoint.clone() })).await?;
+        self.close().await;
+        Ok(epoch)
+    }
+
+    /// Removes the checkpoint; says whether there was one. A relay that still runs is fenced.
+    ///
+    /// # Errors
+    /// The topic cannot be read or written.
+    pub async fn forget(&mut self) -> Result<bool, CheckpointError> {
+        self.open().await?;
+        let had_one = !matches!(port::Checkpoints::load(self).await, Ok(None));
+        if had_one {
+            self.write(None).await?;
+        }
+        self.close().await;
+        Ok(had_one)
+    }
+
+    async fn open(&mut self) -> Result<(), CheckpointError> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none
+                .insert(Transactional::new(&self.settings, &self.relay, &self.topic).map_err(CheckpointError::Write)?),
+        };
+        writer.open().await.map_err(CheckpointError::Write)
+    }
+
+    async fn write(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), CheckpointError> {
+        let writer = self.writer.as_mut().ok_or(CheckpointError::NotClaimed)?;
+        writer.commit_with(checkpoint).await.map_err(CheckpointError::Write)?;
+        self.claimed = checkpoint.cloned();
+        Ok(())
+    }
+
+    async fn close(&mut self) {
+        self.claimed = None;
+        if let Some(writer) = self.writer.take() {
+            writer.close(CLOSE).await;
+        }
+    }
+}
+
+impl port::Checkpoints for CheckpointTopic {
+    type Error = CheckpointError;
+
+    /// The last that was committed. Nothing that is written meanwhile is waited for.
+    async fn load(&mut self) -> Result<Option<Checkpoint>, CheckpointError> {
+        let (settings, topic) = (self.settings.clone(), self.topic.clone());
+        let read = tokio::task::spawn_blocking(move || read_partition(&settings, &topic, PARTITION)).await;
+        let lost = |_| ReadError::Kafka { topic: self.topic.clone(), reason: "the reader has died".to_owned() };
+        let values = read.map_err(lost).flatten().map_err(CheckpointError::Read)?;
+        let ours = values.into_iter().find(|(key, _)| key == self.relay.as_bytes());
+        let Some((_, Some(value))) = ours else { return Ok(None) };
+        let checkpoint = form::decode(&value).map_err(|fault| match fault {
+            Fault::Newer(found) => CheckpointError::NewerFormat { found },
+            Fault::Damaged(reason) => {
+                CheckpointError::Damaged { relay: self.relay.clone(), topic: self.topic.clone(), reason }
+            }
+        })?;
+        Ok(Some(checkpoint))
+    }
+
+    /// Fences earlier writers, and then writes under the next epoch.
+    async fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, CheckpointError> {
+        self.open().await?;
+        let claimed = claimed(self.load().await?.as_ref(), checkpoint);
+        self.write(Some(&claimed)).await?;
+        Ok(claimed.epoch)
+    }
+
+    /// A transaction with the checkpoint alone.
+    async fn save(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        let last = self.claimed.as_ref().ok_or(CheckpointError::NotClaimed)?;
+        if last.position > checkpoint.position {
+            return Err(CheckpointError::Backwards { stored: last.position, offered: checkpoint.position });
+        }
+        let (epoch, commit_time) = (last.epoch, checkpoint.commit_time.or(last.commit_time));
+        self.write(Some(&Checkpoint { epoch, commit_time, ..checkpoint.clone() })).await
+    }
+}
+
+/// The checkpoint with which a relay becomes the writer: under the next epoch, and not behind what a predecessor wrote between our reading and
+/// our claim, for the slot may be confirmed that far.
+#[must_use]
+pub fn claimed(stored: Option<&Checkpoint>, offered: &Checkpoint) -> Checkpoint {
+    let is_of_slot = |stored: &&Checkpoint| stored.system == offered.system && stored.slot == offered.slot;
+    let reached = stored.filter(is_of_slot).map_or(offered.position, |stored| stored.position);
+    let commit_time = offered.commit_time.or(stored.and_then(|stored| stored.commit_time));
+    Checkpoint { position: offered.position.max(reached), commit_time, epoch: next_epoch(stored), ..offered.clone() }
+}
+
+fn next_epoch(stored: Option<&Checkpoint>) -> Epoch {
+    Epoch(stored.map_or(0, |stored| stored.epoch.0).saturating_add(1))
+}

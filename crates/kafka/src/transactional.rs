@@ -1,0 +1,273 @@
+//! The sink whose records become visible together with the position behind them: one transaction of Kafka for a group of records and one
+//! checkpoint record.
+//!
+//! [`Producer`] does what any producer does; here is only what transactions add. A transaction is begun as soon as the last one has
+//! ended: that is a matter of the client alone, and brokers hear of it with the first record.
+//!
+//! [`open`](Transactional::open) is for whoever holds the slot and for nobody else. It gives the id a higher epoch, so that brokers refuse whoever
+//! had it before; two relays that both did so would fence each other for ever. That is why [`reset`](Sink::reset) never does it: after a
+//! reset nothing is accepted until the sink is opened again.
+//!
+//! A commit whose outcome is unknown (no answer in time) is a failure here. What came of it is found out by opening, which waits for it to
+//! end, and then reading the checkpoint.
+
+mod call;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::producer::Producer as _;
+use tokio::time::Instant;
+use tracing::debug;
+use walpost_core::failure::{Class, Failure};
+use walpost_core::lsn::Lsn;
+use walpost_core::port::{Delivery, Refusal, Sink, Ticket, TransactionalSink};
+use walpost_core::position::{Checkpoint, Identity, Timeline};
+use walpost_core::record::{Headers, Record};
+
+use crate::checkpoints::form;
+use crate::classify;
+use crate::producer::Producer;
+use crate::settings::{SettingFault, Settings};
+
+use call::Call;
+
+/// How long opening may take. The slot is held meanwhile, and whoever waits for us waits for it.
+const OPEN_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long an abort may take. Whoever opens next aborts what this one leaves, and so does the broker after a while.
+const ABORT_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long to wait before a full queue is offered the checkpoint again.
+const FULL: Duration = Duration::from_millis(20);
+
+/// The ticket of the checkpoint's record. No session comes so far: see [`Tag`](crate::inbox::Tag).
+const CHECKPOINT: Ticket = Ticket((usize::MAX / 2) as u64);
+
+/// The partition of the topic of checkpoints that is used, whatever its partitioner and however many it has.
+pub(crate) const PARTITION: i32 = 0;
+
+/// A producer of transactions under the id of one relay.
+///
+/// Close it with [`close`](Self::close): a transaction that is left open keeps readers from what is behind it until the broker gives it up.
+#[derive(Debug)]
+pub struct Transactional {
+    producer: Producer,
+    timeout: Duration,
+    id: String,
+    /// Where the checkpoint is kept, and under which key.
+    topic: Arc<str>,
+    relay: Bytes,
+    state: State,
+    is_fenced: bool,
+}
+
+/// What can be done with the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing, before it is opened.
+    Shut,
+    /// A transaction is begun. Once a record was handed over, brokers may know of it.
+    Begun { is_used: bool },
+    /// A commit is under way, or its outcome is unknown.
+    Committing,
+}
+
+impl Transactional {
+    /// A sink that keeps the checkpoint of this relay in this topic. It touches nothing before it is opened.
+    ///
+    /// # Errors
+    /// librdkafka refuses the settings; the class is `Configuration`.
+    pub fn new(settings: &Settings, relay: &str, topic: &str) -> Result<Self, Failure> {
+        let id = id_of(relay);
+        let refused = |fault: SettingFault| Failure::new(Class::Configuration, fault.to_string());
+        let settings = settings.in_transactions(&id).map_err(refused)?;
+        Ok(Self {
+            timeout: settings.transaction_timeout(),
+            producer: Producer::new(settings)?,
+            id,
+            topic: Arc::from(topic),
+            relay: Bytes::copy_from_slice(relay.as_bytes()),
+            state: State::Shut,
+            is_fenced: false,
+        })
+    }
+
+    /// Fences whoever had the relay's name before, ends the transaction that it left, and makes ready for records. In at most about 15 s.
+    ///
+    /// # Errors
+    /// Of the class `Sink`: try again. `Configuration`: only an operator can help.
+    pub async fn open(&mut self) -> Result<(), Failure> {
+        self.state = State::Shut;
+        // A client that failed once may be out of step with the brokers; what a new one does to them is the same.
+        self.producer.reset().await?;
+        // Whose records these were is over, and they would spoil the first commit.
+        self.producer.reports.clear();
+        self.call(Call::Open, OPEN_LIMIT).await?;
+        self.is_fenced = false;
+        self.state = State::Begun { is_used: false };
+        debug!(id = self.id, "transactions may begin");
+        Ok(())
+    }
+
+    /// Whether brokers have refused us because of a higher epoch: another producer has taken the id over, or the broker gave up a transaction
+    /// of ours that had grown too old. Which of the two, the slot tells.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        let fatal = self.producer.client.client().fatal_error();
+        self.is_fenced || fatal.is_some_and(|(code, _)| call::is_fence(code))
+    }
+
+    /// How old the broker lets a transaction become.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Aborts what was not committed, in at most `limit`, and ends. Answers every report that was not handed over before.
+    pub async fn close(mut self, limit: Duration) -> Vec<Delivery> {
+        self.abort(limit).await;
+        self.producer.close(Duration::ZERO).await
+    }
+
+    /// Commits what was published since the last commit, and the checkpoint; `None` removes it.
+    pub(crate) async fn commit_with(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), Failure> {
+        if !matches!(self.state, State::Begun { .. }) {
+            return Err(self.shut_reason());
+        }
+        // Also where this future is dropped: nobody knows then what becomes of it.
+        self.state = State::Committing;
+        let deadline = Instant::now() + self.timeout;
+        self.send_checkpoint(checkpoint, deadline).await?;
+        self.producer.collect_until(deadline).await;
+        let is_acknowledged = self.take_report_of_checkpoint()?;
+        if let Some(loss) = self.producer.reports.iter().find_map(|report| report.outcome.as_ref().err()) {
+            return Err(self.fence_or(classify::failure(loss.code, &loss.record())));
+        }
+        if !is_acknowledged || self.producer.outstanding > 0 {
+            let timeout = self.timeout.as_millis();
+            return Err(Failure::new(
+                Class::Sink,
+                format!(
+                    "a transaction was not acknowledged within transaction.timeout.ms = {timeout}; it is sent again"
+                ),
+            ));
+        }
+        self.call(Call::Commit, self.timeout).await?;
+        self.state = State::Begun { is_used: false };
+        Ok(())
+    }
+
+    async fn send_checkpoint(&mut self, checkpoint: Option<&Checkpoint>, deadline: Instant) -> Result<(), Failure> {
+        let record = self.record_of(checkpoint);
+        loop {
+            match self.producer.publish(CHECKPOINT, &record) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::Full) if Instant::now() < deadline => tokio::time::sleep(FULL).await,
+                Err(Refusal::Full) => return Err(Failure::new(Class::Sink, Refusal::Full.to_string())),
+                Err(Refusal::Failed(failure)) => return Err(self.fence_or(failure)),
+            }
+        }
+    }
+
+    fn record_of(&self, checkpoint: Option<&Checkpoint>) -> Record {
+        Record {
+            // Of no row, and nothing on the way to the broker asks for it.
+            identity: Identity { timeline: Timeline(0), commit_lsn: Lsn::new(0), ordinal: 0 },
+            topic: Arc::clone(&self.topic),
+            key: Some(self.relay.clone()),
+            value: checkpoint.map(|checkpoint| Bytes::from(form::encode(checkpoint))),
+            headers: Headers::new(),
+            timestamp_ms: now_ms(),
+            partition: Some(PARTITION),
+        }
+    }
+
+    /// Whether the broker has the checkpoint's record. It is no row's, so nobody else gets its report.
+    fn take_report_of_checkpoint(&mut self) -> Result<bool, Failure> {
+        let Some(place) = self.producer.reports.iter().position(|report| report.ticket == CHECKPOINT) else {
+            return Ok(false);
+        };
+        match self.producer.reports.remove(place).outcome {
+            Ok(()) => Ok(true),
+            Err(loss) => Err(self.fence_or(call::checkpoint_failure(&loss, &self.topic))),
+        }
+    }
+
+    /// Gives up what was published since the last commit, as far as the broker can be told in time.
+    async fn abort(&mut self, limit: Duration) {
+        let is_used = match self.state {
+            State::Shut => false,
+            State::Begun { is_used } => is_used,
+            // librdkafka refuses to abort what it is committing, and says so.
+            State::Committing => true,
+        };
+        self.state = State::Shut;
+        if is_used
+            && !self.is_fenced()
+            && let Err(failure) = self.call(Call::Abort, limit).await
+        {
+            debug!(%failure, "the transaction was left for the broker to abort");
+        }
+    }
+
+    async fn call(&mut self, call: Call, limit: Duration) -> Result<(), Failure> {
+        let outcome = call::make(self.producer.client.clone(), call, limit).await;
+        outcome.map_err(|failed| {
+            self.is_fenced |= failed.is_fence();
+            failed.into_failure(call, &self.id, self.timeout)
+        })
+    }
+
+    /// The failure of one record, unless it is only a sign of what happened to all.
+    fn fence_or(&self, failure: Failure) -> Failure {
+        if self.is_fenced() { call::fenced(&self.id, self.timeout) } else { failure }
+    }
+
+    fn shut_reason(&self) -> Failure {
+        if self.is_fenced() {
+            return call::fenced(&self.id, self.timeout);
+        }
+        Failure::new(Class::Withdrawn, "nothing is accepted before a transaction can begin; it is owed again")
+    }
+}
+
+impl Sink for Transactional {
+    fn publish(&mut self, ticket: Ticket, record: &Record) -> Result<(), Refusal> {
+        let State::Begun { is_used } = &mut self.state else { return Err(self.shut_reason().into()) };
+        *is_used = true;
+        self.producer.publish(ticket, record)
+    }
+
+    async fn next_deliveries(&mut self, into: &mut Vec<Delivery>) {
+        self.producer.next_deliveries(into).await;
+    }
+
+    fn verdict(&self) -> Option<Failure> {
+        self.producer.verdict()
+    }
+
+    /// Aborts, if the broker can be told soon, and gives everything back. Nothing is accepted then until [`open`](Self::open).
+    async fn reset(&mut self) -> Result<(), Failure> {
+        self.abort(ABORT_LIMIT).await;
+        self.producer.reset().await
+    }
+}
+
+impl TransactionalSink for Transactional {
+    async fn commit(&mut self, checkpoint: &Checkpoint) -> Result<(), Failure> {
+        self.commit_with(Some(checkpoint)).await
+    }
+}
+
+/// The id of a relay's transactions: the same in each of its lives, and no other relay's on the same brokers.
+pub(crate) fn id_of(relay: &str) -> String {
+    format!("walpost-{relay}")
+}
+
+/// When a checkpoint was written, for people who look at the topic.
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

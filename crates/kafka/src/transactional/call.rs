@@ -1,0 +1,188 @@
+//! The calls of librdkafka that wait for a broker, made beside the loop, and what their errors mean.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{Producer as _, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use walpost_core::failure::{Class, Failure};
+
+use crate::classify;
+use crate::context::Context;
+use crate::inbox::Loss;
+
+/// How long one call may wait; librdkafka resumes it with the next. In between it is seen whether anybody still waits for it.
+const SLICE: Duration = Duration::from_secs(1);
+
+/// Between two calls of which the first was refused at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the client may take to forget records whose reports it has given. A flush within a commit would look at them only every 100 ms.
+const FORGETTING: Duration = Duration::from_millis(20);
+
+/// What is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Fence, and begin.
+    Open,
+    /// Commit, and begin the next.
+    Commit,
+    /// Abort.
+    Abort,
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// No broker will have us.
+    Verdict(Failure),
+    /// What librdkafka says.
+    Refused(KafkaError),
+    /// The thread of the call has died.
+    Lost,
+}
+
+/// Makes a call, again and again where that may help, until the limit, or until nobody waits for it any more.
+pub(super) async fn make(client: ThreadedProducer<Context>, call: Call, limit: Duration) -> Result<(), Failed> {
+    let is_given_up = Arc::new(AtomicBool::new(false));
+    let _guard = GiveUp(Arc::clone(&is_given_up));
+    let deadline = Instant::now() + limit;
+    let work = move || {
+        let may_go_on = || Instant::now() < deadline && !is_given_up.load(Ordering::Relaxed);
+        repeat(&client, call, may_go_on)
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Failed::Lost))
+}
+
+/// Says to a call that nobody waits for it any more.
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn repeat(client: &ThreadedProducer<Context>, call: Call, may_go_on: impl Fn() -> bool) -> Result<(), Failed> {
+    loop {
+        let since = Instant::now();
+        let error = match once(client, call) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        if let Some(verdict) = client.client().context().verdict() {
+            return Err(Failed::Verdict(verdict));
+        }
+        if !is_retriable(&error) || !may_go_on() {
+            return Err(Failed::Refused(error));
+        }
+        std::thread::sleep(PAUSE.saturating_sub(since.elapsed()));
+    }
+}
+
+fn once(client: &ThreadedProducer<Context>, call: Call) -> Result<(), KafkaError> {
+    match call {
+        Call::Open => client.init_transactions(SLICE)?,
+        Call::Commit => {
+            let since = Instant::now();
+            while client.in_flight_count() > 0 && since.elapsed() < FORGETTING {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            client.commit_transaction(SLICE)?;
+        }
+        Call::Abort => return client.abort_transaction(SLICE),
+    }
+    client.begin_transaction()
+}
+
+fn is_retriable(error: &KafkaError) -> bool {
+    match error {
+        KafkaError::Transaction(error) => error.is_retriable() && !error.is_fatal() && !error.txn_requires_abort(),
+        // The records of a commit were not flushed in time.
+        KafkaError::Flush(code) => *code == Code::OperationTimedOut,
+        _ => false,
+    }
+}
+
+/// Whether a broker said that our epoch is too low.
+pub(super) fn is_fence(code: Code) -> bool {
+    // Each of them is turned into the first by librdkafka, where it sees what it means.
+    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
+}
+
+impl Failed {
+    pub(super) fn is_fence(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.rdkafka_error_code().is_some_and(is_fence))
+    }
+
+    pub(super) fn into_failure(self, call: Call, id: &str, timeout: Duration) -> Failure {
+        match self {
+            Self::Verdict(failure) => failure,
+            Self::Lost => Failure::new(Class::Sink, "the Kafka client has died over a transaction; it is tried again"),
+            Self::Refused(error) => refusal(&error, call, id, timeout),
+        }
+    }
+}
+
+fn refusal(error: &KafkaError, call: Call, id: &str, timeout: Duration) -> Failure {
+    let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+    if is_fence(code) {
+        return fenced(id, timeout);
+    }
+    let what = match call {
+        Call::Open => format!("transactions of \"{id}\" cannot begin"),
+        Call::Commit => "a transaction was not committed, or nobody knows whether it was".to_owned(),
+        Call::Abort => "a transaction was not aborted".to_owned(),
+    };
+    let remedy = match code {
+        Code::TransactionalIdAuthorizationFailed => Some(format!(
+            "allow it with kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --operation Write \
+             --operation Describe --transactional-id {id}"
+        )),
+        Code::ClusterAuthorizationFailed => Some(
+            "allow it with kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --operation \
+             IdempotentWrite --cluster"
+                .to_owned(),
+        ),
+        Code::InvalidTransactionTimeout => Some(format!(
+            "transaction.timeout.ms = {} is more than the brokers' transaction.max.timeout.ms; lower the one or raise the other",
+            timeout.as_millis()
+        )),
+        Code::UnsupportedFeature | Code::UnsupportedVersion => {
+            Some("the brokers know no transactions; keep the checkpoint in another store".to_owned())
+        }
+        _ => None,
+    };
+    match remedy {
+        Some(remedy) => Failure::new(Class::Configuration, format!("{what}: {error}; {remedy}")),
+        None => Failure::new(Class::Sink, format!("{what}: {error}; it is tried again")),
+    }
+}
+
+/// What brokers say to a producer whose epoch is too low.
+pub(super) fn fenced(id: &str, timeout: Duration) -> Failure {
+    Failure::new(
+        Class::Configuration,
+        format!(
+            "another instance with this relay name has taken over (transactional id \"{id}\"), or a transaction grew older than \
+             transaction.timeout.ms = {}; run one relay for each name, or raise transaction.timeout.ms",
+            timeout.as_millis()
+        ),
+    )
+}
+
+/// Why the record of a checkpoint was not taken: no row is at fault, and no dead letter helps.
+pub(super) fn checkpoint_failure(loss: &Loss, topic: &str) -> Failure {
+    let failure = classify::failure(loss.code, &loss.record());
+    match failure.class {
+        Class::Row | Class::Route => Failure::new(
+            Class::Configuration,
+            format!(
+                "the checkpoint cannot be written: {failure}; to see what topic \"{topic}\" has to be like, run: walpost check"
+            ),
+        ),
+        Class::Sink | Class::Withdrawn | Class::Configuration => failure,
+    }
+}

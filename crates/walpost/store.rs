@@ -1,0 +1,183 @@
+//! The checkpoint store that was configured: one of those that need no broker, or the topic in which the sink keeps it.
+
+use walpost_core::failure::chain;
+use walpost_core::port::Checkpoints;
+use walpost_core::position::{Checkpoint, Epoch};
+use walpost_core::start::{ServerState, SlotState, Wanted};
+use walpost_postgres::checkpoint::{self, Store, at_slot};
+use walpost_postgres::error::Class;
+
+#[cfg(feature = "kafka")]
+use walpost_kafka::{CheckpointError, CheckpointTopic};
+
+/// See the module's documentation.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a process has one or two of them")]
+pub enum AnyStore {
+    /// A row, a file, or the slot.
+    Own(Store),
+    /// A topic. The relay's sink writes it, and this one only where there is no sink.
+    #[cfg(feature = "kafka")]
+    Kafka(CheckpointTopic),
+}
+
+/// Why a checkpoint could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// As the store says.
+    #[error(transparent)]
+    Own(#[from] checkpoint::Error),
+    /// As the topic says.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Kafka(#[from] CheckpointError),
+}
+
+impl Error {
+    /// What an operator has to do; nothing where trying again can help.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Own(error) => error.remedy().map(str::to_owned),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(error) => error.remedy(),
+        }
+    }
+
+    /// Whether trying again can help.
+    #[must_use]
+    pub fn is_retried(&self) -> bool {
+        match self {
+            Self::Own(error) => error.class().is_retried(),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(error) => error.remedy().is_none(),
+        }
+    }
+
+    /// What follows from it where PostgreSQL or a file said it.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Self::Own(error) => Some(error.class()),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(_) => None,
+        }
+    }
+
+    /// The error with its causes.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        chain(self)
+    }
+}
+
+impl AnyStore {
+    /// Where it keeps the checkpoint, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self {
+            Self::Own(store) => store.place(),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => topic.place(),
+        }
+    }
+
+    /// Whether it keeps anything of its own.
+    #[must_use]
+    pub fn keeps_a_checkpoint(&self) -> bool {
+        match self {
+            Self::Own(store) => store.keeps_a_checkpoint(),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(_) => true,
+        }
+    }
+
+    /// Makes the place for checkpoints where PostgreSQL is not that place; says what it made.
+    ///
+    /// # Errors
+    /// The brokers cannot be reached, or refuse.
+    pub async fn create(&self) -> Result<Option<String>, Error> {
+        match self {
+            Self::Own(_) => Ok(None),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.create().await?.then(|| topic.place())),
+        }
+    }
+
+    /// As [`Store::replace`].
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn replace(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, Error> {
+        match self {
+            Self::Own(store) => Ok(store.replace(checkpoint).await?),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.replace(checkpoint).await?),
+        }
+    }
+
+    /// As [`Store::forget`].
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn forget(&mut self) -> Result<bool, Error> {
+        match self {
+            Self::Own(store) => Ok(store.forget().await?),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.forget().await?),
+        }
+    }
+
+    /// Makes the slot's confirmed position the checkpoint, whatever was there.
+    ///
+    /// # Errors
+    /// The slot has no position, or the store cannot be written.
+    pub async fn adopt_slot(
+        &mut self,
+        server: &ServerState,
+        slot: &SlotState,
+        wanted: &Wanted,
+    ) -> Result<Checkpoint, Error> {
+        let checkpoint = at_slot(server, slot, wanted)?;
+        let epoch = self.replace(&checkpoint).await?;
+        Ok(Checkpoint { epoch, ..checkpoint })
+    }
+
+    /// Copies the checkpoint into another store.
+    ///
+    /// # Errors
+    /// The one is empty or cannot be read, or the other cannot be written.
+    pub async fn copy_to(&mut self, to: &mut Self) -> Result<Checkpoint, Error> {
+        let checkpoint = self.load().await?.ok_or(checkpoint::Error::Empty)?;
+        let epoch = to.replace(&checkpoint).await?;
+        Ok(Checkpoint { epoch, ..checkpoint })
+    }
+}
+
+impl Checkpoints for AnyStore {
+    type Error = Error;
+
+    async fn load(&mut self) -> Result<Option<Checkpoint>, Error> {
+        match self {
+            Self::Own(store) => Ok(store.load().await?),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.load().await?),
+        }
+    }
+
+    async fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, Error> {
+        match self {
+            Self::Own(store) => Ok(store.claim(checkpoint).await?),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.claim(checkpoint).await?),
+        }
+    }
+
+    async fn save(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        match self {
+            Self::Own(store) => Ok(store.save(checkpoint).await?),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.save(checkpoint).await?),
+        }
+    }
+}
