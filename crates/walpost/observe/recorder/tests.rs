@@ -80,6 +80,17 @@ fn a_hold_and_a_description_are_waited_for_since_they_began_and_forgotten_when_t
 }
 
 #[test]
+fn the_store_of_the_letters_is_waited_for_since_it_answered_for_one() {
+    let asked = |parked| {
+        let counters = Counters { parked, ..Counters::default() };
+        View { awaits_letters: true, counters, ..owing(1) }
+    };
+    let views = [owing(1), asked(0), asked(0), asked(3), asked(3), owing(1)].map(|view| (view, true));
+    let since: Vec<_> = links(views).iter().map(|link| link.letters_due_since).collect();
+    assert_eq!(since, [None, Some(2), Some(2), Some(4), Some(4), None].map(|second| second.map(at)));
+}
+
+#[test]
 fn what_was_counted_outlives_a_session_and_its_phase_is_told() {
     let board = Board::new(Clock::start());
     let mut recorder = Recorder::new(board.clone());
