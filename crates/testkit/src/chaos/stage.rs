@@ -44,7 +44,7 @@ pub(super) struct Stage {
     pub(super) outboxes: Vec<Outbox>,
     pub(super) kafka: Kafka,
     pub(super) postgres: Postgres,
-    store: Store,
+    pub(super) store: Store,
 }
 
 impl Stage {

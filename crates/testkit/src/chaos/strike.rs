@@ -11,7 +11,7 @@ mod processes;
 use std::time::Duration;
 
 use super::clock::let_pass;
-use super::{Error, Fault, Run, Step};
+use super::{Error, Fault, Run, Step, Store};
 
 /// Longer than anything may take on a busy machine that is in order.
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
@@ -79,7 +79,9 @@ struct Standstill {
 /// Lets a fault last that stops all deliveries, and counts what came all the same.
 fn stand_still(run: &Run, lasts: Duration) -> Standstill {
     let before = run.facts();
-    let_pass(STILL.min(lasts));
+    // A group is seen once it is committed, and the fault lasts so much longer.
+    let still = if run.stage.store == Store::Kafka { 3 * STILL } else { STILL.min(lasts) };
+    let_pass(still);
     let begun = run.facts();
     let_pass(lasts.saturating_sub(STILL));
     let ended = run.facts();

@@ -2,7 +2,7 @@
 
 use super::{Blow, LIMIT, stand_still};
 use crate::chaos::clock::let_pass;
-use crate::chaos::{Error, Run, Step};
+use crate::chaos::{Error, Run, Step, Store};
 use crate::proxy::{Cut, Direction, Proxy};
 use crate::servers::wait_until;
 
@@ -98,12 +98,17 @@ fn mute(run: &Run, step: &Step) -> Result<(i64, u64), Error> {
     Ok((run.reader.taken() - records, broker.bytes(Direction::ToClient) - heard))
 }
 
+/// A transaction waits for more answers than those to its records: one that is lost may be in front of them.
+fn is_struck(run: &Run, taken: i64) -> bool {
+    taken > 0 || run.stage.store == Store::Kafka
+}
+
 pub(super) fn lose_answers(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let (taken, heard) = mute(run, step)?;
     let owed = run.facts().owed();
     run.stage.broker.cut(Cut::Reset);
     run.stage.broker.pass();
-    Ok(Blow::new(taken > 0, owed, format!("{taken} records taken, {heard} bytes heard")))
+    Ok(Blow::new(is_struck(run, taken), owed, format!("{taken} records taken, {heard} bytes heard")))
 }
 
 pub(super) fn lose_answers_and_relay(run: &mut Run, step: &Step) -> Result<Blow, Error> {
@@ -115,5 +120,9 @@ pub(super) fn lose_answers_and_relay(run: &mut Run, step: &Step) -> Result<Blow,
     run.stage.broker.pass();
     run.supervisor.release();
     run.supervisor.wait_until_running()?;
-    Ok(Blow::new(taken > 0 && death.code.is_none(), owed, format!("{taken} records taken, {heard} bytes heard")))
+    Ok(Blow::new(
+        is_struck(run, taken) && death.code.is_none(),
+        owed,
+        format!("{taken} records taken, {heard} bytes heard"),
+    ))
 }
