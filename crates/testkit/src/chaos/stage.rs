@@ -129,7 +129,10 @@ impl Stage {
         let file = self.walpost.folder().join("foreign");
         let walpost = Walpost::new(self.walpost.program(), &self.config(&other.url(NAME), &file))?;
         self.init(&walpost)?;
-        fs::read(&file).map_err(Error::io("read a foreign checkpoint"))
+        let checkpoint = fs::read(&file).map_err(Error::io("read a foreign checkpoint"))?;
+        // The next time it is another system, and this one is gone.
+        fs::remove_file(&file).map_err(Error::io("remove a foreign checkpoint"))?;
+        Ok(checkpoint)
     }
 
     /// Lets everything pass, run and be written again.
