@@ -280,6 +280,17 @@ impl Rig {
         check(truth, consumer.read_to_end(LIMIT).unwrap())
     }
 
+    /// Fails unless a relay that starts now delivers everything but the rows of the key `lost`, which were given up.
+    #[track_caller]
+    pub(crate) fn assert_goes_on_after_the_gap(&self) {
+        let relay = self.start_streaming();
+        self.insert("found", 0, 10);
+        let accepted = format!("{} WHERE aggregateid <> 'lost'", self.outboxes[0].truth());
+        let truth = self.with_partitions(Truth::read(&self.database.url(), &accepted).unwrap());
+        self.verdict(&truth).assert_clean(Repeats::Forbidden);
+        relay.stop(LIMIT).unwrap().assert_success();
+    }
+
     /// Fails unless everything in the tables of the reference form arrives and nothing else.
     #[track_caller]
     pub(crate) fn assert_delivered(&self, repeats: Repeats) -> Verdict {

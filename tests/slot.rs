@@ -83,17 +83,6 @@ fn without_slot_and_checkpoint_a_start_is_refused_until_init_has_run_and_init_ma
     rig.assert_delivered(Repeats::Forbidden);
 }
 
-/// Everything but the rows of the key `lost` arrives, which were given up.
-#[track_caller]
-fn assert_goes_on_behind_the_gap(rig: &Rig) {
-    let relay = rig.start_streaming();
-    rig.insert("found", 0, 10);
-    let accepted = format!("{} WHERE aggregateid <> 'lost'", rig.outboxes[0].truth());
-    let truth = rig.with_partitions(Truth::read(&rig.database.url(), &accepted).unwrap());
-    rig.verdict(&truth).assert_clean(Repeats::Forbidden);
-    relay.stop(LIMIT).unwrap().assert_success();
-}
-
 #[test]
 fn a_missing_slot_is_refused_until_the_gap_is_accepted() {
     let rig = rested("gone");
@@ -103,7 +92,7 @@ fn a_missing_slot_is_refused_until_the_gap_is_accepted() {
     assert_refused(&rig, 21, &[name, "does not exist", "walpost checkpoint forget", "walpost init"]);
     rig.call(&["checkpoint", "forget"]).assert_success();
     rig.init();
-    assert_goes_on_behind_the_gap(&rig);
+    rig.assert_goes_on_after_the_gap();
 }
 
 #[test]
@@ -115,7 +104,7 @@ fn a_slot_that_somebody_moved_ahead_is_refused_until_it_is_adopted() {
     let confirmed = rig.slot("confirmed_flush_lsn");
     assert_refused(&rig, 24, &[name, &confirmed, "walpost checkpoint adopt-slot"]);
     rig.call(&["checkpoint", "adopt-slot"]).assert_success();
-    assert_goes_on_behind_the_gap(&rig);
+    rig.assert_goes_on_after_the_gap();
 }
 
 #[test]

@@ -22,6 +22,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long the client may take to forget records whose reports it has given. A flush within a commit would look at them only every 100 ms.
 const FORGETTING: Duration = Duration::from_millis(20);
 
+/// Between two looks whether it has. The client tells nobody when it forgets, and a commit waits for it; on a thread of its own, a short sleep
+/// costs nobody else anything.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+
 /// What is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
@@ -88,7 +92,7 @@ fn once(client: &ThreadedProducer<Context>, call: Call) -> Result<(), KafkaError
         Call::Commit => {
             let since = Instant::now();
             while client.in_flight_count() > 0 && since.elapsed() < FORGETTING {
-                std::thread::sleep(Duration::from_micros(100));
+                std::thread::sleep(LOOK_AGAIN);
             }
             client.commit_transaction(SLICE)?;
         }
