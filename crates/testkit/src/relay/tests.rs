@@ -91,7 +91,9 @@ fn the_memory_of_a_running_relay_is_known() {
     relay.wait_for_log("ready", LIMIT).unwrap();
     // Between one program and the next a process has next to none.
     wait_until("the process to be there", LIMIT, || relay.memory_now().unwrap() > 100_000).unwrap();
-    assert!(relay.peak_memory().unwrap() >= relay.memory_now().unwrap());
+    // The present first: it may still grow between the two looks, and the peak with it.
+    let now = relay.memory_now().unwrap();
+    assert!(relay.peak_memory().unwrap() >= now);
 }
 
 #[test]
