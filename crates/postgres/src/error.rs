@@ -290,7 +290,7 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
             "the slot is invalidated: see pg_replication_slots, drop it with pg_drop_replication_slot, then run walpost init",
         ),
         "42704" if phase == Phase::Streaming => Class::NeedsOperator(
-            "the publication is missing where the stream stands: create it with walpost init; the stream only goes on past that moment if the slot is made anew too",
+            "the publication is missing where the stream stands, and the slot cannot be read past that moment: make the publication again if it is not there (walpost status tells, with the SQL), then run: walpost repair --fill --since TIME, a time before it went",
         ),
         "42704" => Class::NeedsOperator("the slot or publication is missing: run walpost init"),
         "42710" => Class::NeedsOperator("it exists already: run walpost init again, it takes what is there"),
