@@ -54,15 +54,10 @@ impl Stage {
         self.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT -1", self.watched.rig.database.name()));
     }
 
-    fn walsender(&self) -> u32 {
+    fn signal_walsender(&self, signal: Signal) {
         eventually("the relay to stream", || self.watched.rig.walsender().is_some());
-        self.watched.rig.walsender().unwrap()
-    }
-
-    fn signal_walsender(&self, signal: Signal) -> u32 {
-        let walsender = self.walsender();
-        Identity::of(walsender).unwrap().signal(signal).unwrap();
-        walsender
+        let walsender = self.watched.rig.walsender().and_then(Identity::of).unwrap();
+        walsender.signal(signal).unwrap();
     }
 
     /// Ends the sessions of the relay of this kind.
@@ -79,6 +74,10 @@ impl Stage {
         eventually("the relay to have no session", || {
             self.postgres.endpoint().value("postgres", count).unwrap() == "0"
         });
+    }
+
+    fn stop_postgres(&mut self, mode: Stop) {
+        self.postgres.stop(mode, LIMIT).unwrap();
     }
 
     fn start_postgres(&mut self) {
@@ -168,11 +167,11 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "the walsender hangs, and keeps the slot",
-        strike: |stage| drop(stage.signal_walsender(Signal::Stop)),
+        strike: |stage| stage.signal_walsender(Signal::Stop),
         sight: Sight { state: "reconnecting", reason: "which is our own last connection" },
         log: SILENT,
         cause: "source_silent",
-        heal: |stage| drop(stage.signal_walsender(Signal::Continue)),
+        heal: |stage| stage.signal_walsender(Signal::Continue),
     },
     Fault {
         name: "the postmaster hangs",
@@ -207,7 +206,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "the server is stopped fast",
-        strike: |stage| drop(stage.postgres.stop(Stop::Fast, LIMIT).unwrap()),
+        strike: |stage| stage.stop_postgres(Stop::Fast),
         sight: REFUSED,
         log: "PostgreSQL ended our session",
         cause: "postgres",
@@ -215,7 +214,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "the server is stopped at once",
-        strike: |stage| drop(stage.postgres.stop(Stop::Immediate, LIMIT).unwrap()),
+        strike: |stage| stage.stop_postgres(Stop::Immediate),
         sight: REFUSED,
         log: "trying again",
         cause: "postgres",
@@ -232,7 +231,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "only a standby answers, until it is promoted",
         strike: |stage| {
-            stage.postgres.stop(Stop::Fast, LIMIT).unwrap();
+            stage.stop_postgres(Stop::Fast);
             std::fs::write(stage.postgres.data().join("standby.signal"), "").unwrap();
             stage.postgres.start_again().unwrap();
         },
