@@ -385,8 +385,11 @@ impl Supervisor {
         }
         look_for_breaks(&mut self.coverage, &published, &self.settings, self.recorder.board());
         if !self.has_streamed {
-            let late = inspect::late_members(&sql, source.slot(), source.publications());
-            journal::late_members(&late.await.map_err(Trouble::Postgres)?, self.settings.outboxes());
+            // Of one that has published nothing yet, nothing can have been passed over since.
+            if known.as_ref().is_some_and(|known| known.commit_time.is_some()) {
+                let late = inspect::late_members(&sql, source.slot(), source.publications());
+                journal::late_members(&late.await.map_err(Trouble::Postgres)?, self.settings.outboxes());
+            }
             let misfits = misfit::of_outboxes(&sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
             if !misfits.is_empty() {
                 return Err(Trouble::Misfit(misfits));
@@ -636,8 +639,8 @@ fn look_for_breaks(coverage: &mut Option<Coverage>, published: &[Publication], s
     let now = Coverage::of(published, &relay::subject(settings));
     if let Some(before) = &*coverage {
         let broken = now.broken_since(before);
-        broken.iter().for_each(|table| journal::publication_broke(table));
         board.publication_broke(broken.len());
+        broken.iter().for_each(|table| journal::publication_broke(table));
     }
     *coverage = Some(now);
 }

@@ -103,8 +103,7 @@ fn an_outbox_that_was_out_of_its_publication_while_no_relay_ran_is_told_at_the_s
 
 #[test]
 fn a_publication_that_is_dropped_ends_the_relay_and_is_made_again_together_with_the_slot() {
-    let watched = Watched::start(dated("dropped"));
-    let Watched { rig, relay } = watched;
+    let Watched { rig, relay } = Watched::start(dated("dropped"));
     rig.insert("key", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);
     let name = rig.database.name();

@@ -35,7 +35,7 @@ const LOSSES: &[Loss] = &[
         take: "NOREPLICATION",
         give: "REPLICATION",
         words: &["42501", "walpost check names it"],
-        finding: "no relay reads the slot",
+        finding: "may not replicate; run ALTER ROLE",
     },
     Loss {
         label: "login",

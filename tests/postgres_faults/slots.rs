@@ -119,6 +119,7 @@ fn where_there_is_no_room_for_a_slot_commands_say_so_and_a_relay_that_may_create
     rig.configure(|config| config.set("source", "create", "true"));
     let relay = rig.start();
     wait_until_unready(&relay, "reconnecting", "all replication slots are in use");
+    assert!(value(&relay, "walpost_reconnects_total", &[("cause", "postgres")]) >= 1.0);
     postgres.psql("postgres", "SELECT pg_drop_replication_slot('other')").unwrap();
     wait_until_ready(&relay);
     rig.insert("key", 0, 10);

@@ -131,6 +131,29 @@ fn on_a_standby_that_was_promoted_without_the_slot_the_gap_is_filled() {
 }
 
 #[test]
+fn while_a_standby_that_is_waited_for_lags_the_relay_is_not_ready_and_says_why() {
+    let postgres = Postgres::builder()
+        .programs(&postgres_of(17).unwrap())
+        .setting("synchronized_standby_slots", "standby")
+        .start()
+        .unwrap();
+    postgres.psql("postgres", "SELECT pg_create_physical_replication_slot('standby', true)").unwrap();
+    let mut rig = Rig::with_tables_on(postgres.endpoint(), shared_kafka(), "lagging", &["public.outbox"]);
+    rig.configure(|config| config.set("source", "failover", "true").set("http", "stalled_after_ms", "2000"));
+    rig.init();
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 10);
+    wait_until_unready(&relay, "streaming", "synchronized_standby_slots");
+    assert!(value(&relay, "walpost_behind_seconds", &[]) >= 2.0);
+    // The standby is given up.
+    rig.sql("ALTER SYSTEM SET synchronized_standby_slots = ''");
+    rig.sql("SELECT pg_reload_conf()");
+    rig.assert_delivered(Repeats::Forbidden);
+    wait_until_ready(&relay);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
 fn where_slots_cannot_be_carried_over_init_and_check_say_so() {
     let mut rig = Rig::ready("no_failover", &["public.outbox"]);
     rig.configure(|config| config.set("source", "failover", "true"));

@@ -466,7 +466,11 @@ pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Erro
     Ok((server, field(&row, "pid")?))
 }
 
-pub(crate) async fn role(session: &Session) -> Result<Role, Error> {
+/// The role that the session came as.
+///
+/// # Errors
+/// The session has ended.
+pub async fn role(session: &Session) -> Result<Role, Error> {
     let row = session.query_one(ROLE, &[]).await?;
     Ok(Role {
         name: field(&row, "name")?,

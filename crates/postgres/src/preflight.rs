@@ -12,7 +12,7 @@ use walpost_core::nearest::nearest;
 use walpost_core::outbox::TableName;
 
 use crate::identifier::{quote_identifier, quote_table};
-use crate::inspect::{Entry, Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
+use crate::inspect::{Entry, Inspection, OutboxSubject, Publication, PublishedTable, Role, Server, Subject};
 use crate::setup::{made_anew, younger};
 
 /// Judges an inspection. The worst come first.
@@ -95,15 +95,22 @@ fn capacity(inspection: &Inspection, found: &mut Vec<Finding>) {
     }
 }
 
-fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
-    let role = &inspection.role;
-    if !role.may_replicate {
-        let sentence = format!("the role \"{}\" may not replicate", role.name);
-        let remedy = format!(
+/// Why nobody can stream as this role, if nobody can.
+#[must_use]
+pub fn no_replication(role: &Role) -> Option<Finding> {
+    let remedy = || {
+        format!(
             "run ALTER ROLE {} REPLICATION, or on a managed service grant its replication role",
             quote_identifier(&role.name)
-        );
-        found.push(Finding::error("source.url", sentence, remedy));
+        )
+    };
+    let sentence = || format!("the role \"{}\" may not replicate", role.name);
+    (!role.may_replicate).then(|| Finding::error("source.url", sentence(), remedy()))
+}
+
+fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
+    if let Some(finding) = no_replication(&inspection.role) {
+        found.push(finding);
     } else if let Some(error) = &inspection.replication_refused {
         let remedy = error
             .remedy()
