@@ -54,6 +54,11 @@ impl Stage {
         self.sql(&format!("ALTER DATABASE {} CONNECTION LIMIT -1", self.watched.rig.database.name()));
     }
 
+    fn allow_connections(&self, are_allowed: bool) {
+        let database = self.watched.rig.database.name();
+        self.sql(&format!("ALTER DATABASE {database} ALLOW_CONNECTIONS {are_allowed}"));
+    }
+
     fn signal_walsender(&self, signal: Signal) {
         eventually("the relay to stream", || self.watched.rig.walsender().is_some());
         let walsender = self.watched.rig.walsender().and_then(Identity::of).unwrap();
@@ -142,6 +147,17 @@ const FAULTS: &[Fault] = &[
         log: "PostgreSQL ended our session",
         cause: "postgres",
         heal: Stage::open,
+    },
+    Fault {
+        name: "the database takes no connections",
+        strike: |stage| {
+            stage.allow_connections(false);
+            stage.terminate("walsender");
+        },
+        sight: Sight { state: "reconnecting", reason: "is not currently accepting connections" },
+        log: "is not currently accepting connections",
+        cause: "postgres",
+        heal: |stage| stage.allow_connections(true),
     },
     Fault {
         name: "all walsenders are taken",

@@ -6,7 +6,7 @@ use walpost_testkit::checker::Repeats;
 use super::slots::{behind_its_back, dated, fill_and_go_on};
 use super::watched::{Watched, findings};
 use crate::observe::{readiness, value};
-use crate::rig::{LIMIT, eventually};
+use crate::rig::{LIMIT, Rig, eventually};
 
 /// Whether the server ends the stream at a publication that was not there when a row was committed. 18 passes over the row.
 fn minds_a_missing_publication(watched: &Watched) -> bool {
@@ -145,4 +145,36 @@ fn a_publication_that_is_dropped_and_made_anew_is_told_and_its_rows_are_filled_i
         relay.stop(LIMIT).unwrap().assert_success();
     }
     fill_and_go_on(&rig);
+}
+
+#[test]
+fn partitions_that_come_and_go_are_no_news() {
+    let mut rig = Rig::empty("parts");
+    rig.sql(
+        "CREATE TABLE outbox (id uuid, aggregatetype text NOT NULL, aggregateid text NOT NULL, type text NOT NULL, payload jsonb, \
+         seq bigint, PRIMARY KEY (id, seq)) PARTITION BY RANGE (seq);
+         CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (10)",
+    );
+    rig.add_outbox("public.outbox", &[]);
+    rig.init();
+    let watched = Watched::start(rig);
+    let Watched { rig, relay } = &watched;
+    rig.insert("key", 0, 10);
+    rig.sql(
+        "CREATE TABLE outbox_2 (LIKE outbox INCLUDING ALL);
+         ALTER TABLE outbox ATTACH PARTITION outbox_2 FOR VALUES FROM (10) TO (20)",
+    );
+    rig.insert("key", 10, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    rig.sql("ALTER TABLE outbox DETACH PARTITION outbox_1; CREATE TABLE outbox_3 PARTITION OF outbox FOR VALUES FROM (20) TO (30)");
+    rig.insert("key", 20, 10);
+    // Whoever connects looks whether all is published as it was.
+    let walsender = rig.walsender();
+    rig.sql(&format!("SELECT pg_terminate_backend({})", walsender.unwrap()));
+    eventually("another walsender", || rig.walsender().is_some_and(|pid| Some(pid) != walsender));
+    watched.wait_until_well();
+    assert_eq!(value(relay, "walpost_publication_breaks_total", &[]), 0.0, "{}", relay.log());
+    rig.sql("ALTER TABLE outbox ATTACH PARTITION outbox_1 FOR VALUES FROM (0) TO (10)");
+    rig.assert_delivered(Repeats::Forbidden);
+    watched.relay.stop(LIMIT).unwrap().assert_success();
 }

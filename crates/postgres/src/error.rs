@@ -283,6 +283,8 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
         "55000" if error.message.contains("wal_level") => {
             Class::NeedsOperator("set wal_level = logical and restart PostgreSQL")
         }
+        // ALLOW_CONNECTIONS false, while somebody is at work on the database.
+        "55000" if phase == Phase::Connecting || error.message.contains("accepting connections") => Class::Transient,
         "55000" if phase == Phase::Query => {
             Class::NeedsOperator("see the server's message; walpost check lists what is missing")
         }
@@ -362,6 +364,14 @@ mod tests {
             let error = server(Phase::Streaming, &format!("m (SQLSTATE {sqlstate})"));
             assert_eq!(error.class(), Class::Transient, "{sqlstate}");
             assert_eq!(error.remedy(), None);
+        }
+    }
+
+    #[test]
+    fn a_database_that_takes_no_connections_is_waited_for_and_is_no_lost_slot() {
+        let closed = "database \"app\" is not currently accepting connections (SQLSTATE 55000)";
+        for phase in [Phase::Connecting, Phase::Starting] {
+            assert_eq!(server(phase, closed).class(), Class::Transient, "{phase:?}");
         }
     }
 
