@@ -4,6 +4,8 @@
 //! checkpoint once more, claims it, and drives a session to its end. What ended an attempt is decided in one place:
 //! [`decide`]. The sink outlives the attempts; so does, in memory, how far the last one got.
 
+mod publications;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use walpost_postgres::checkpoint;
 use walpost_postgres::dead_letter::{self, LetterStore};
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
-use walpost_postgres::inspect::{self, Publication};
+use walpost_postgres::inspect;
 use walpost_postgres::preflight::{self, Coverage};
 use walpost_postgres::sql;
 use walpost_postgres::stream::{Stream, StreamSettings};
@@ -31,7 +33,6 @@ use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
 use crate::driver::{Checkpointer, Clock, Describer, Driven, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
-use crate::observe::board::Board;
 use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
@@ -49,9 +50,6 @@ const SAVE_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How often it is looked whether the outboxes are still published. What is not comes with no word in the stream.
-const LOOK_AT_PUBLICATIONS: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -383,7 +381,7 @@ impl Supervisor {
         if let Some(finding) = preflight::gap(&published, &relay::subject(&self.settings)) {
             return Err(Trouble::Unpublished(finding));
         }
-        look_for_breaks(&mut self.coverage, &published, &self.settings, self.recorder.board());
+        publications::look_for_breaks(&mut self.coverage, &published, &self.settings, self.recorder.board());
         if !self.has_streamed {
             // Of one that has published nothing yet, nothing can have been passed over since.
             if known.as_ref().is_some_and(|known| known.commit_time.is_some()) {
@@ -497,7 +495,7 @@ impl Supervisor {
         let stopped_or_gap = async {
             tokio::select! {
                 () = stop.asked() => {}
-                finding = opening_gap(&sql, &self.settings, coverage, &board) => gap = Some(finding),
+                finding = publications::opening_gap(&sql, &self.settings, coverage, &board) => gap = Some(finding),
             }
         };
         let signals = Signals { stop: stopped_or_gap, server_gone, recorder: &mut self.recorder };
@@ -607,42 +605,6 @@ impl Supervisor {
             rest,
         });
     }
-}
-
-/// Waits until rows of an outbox would be passed over: it was taken out of the publication, renamed, or made anew. The server
-/// sends nothing of that, and each position confirmed since lies beyond rows that nobody gets. Cancel-safe.
-async fn opening_gap(
-    sql: &sql::Session,
-    settings: &Settings,
-    coverage: &mut Option<Coverage>,
-    board: &Board,
-) -> Finding {
-    let subject = relay::subject(settings);
-    loop {
-        sleep(LOOK_AT_PUBLICATIONS).await;
-        match inspect::publications(sql, &subject.publications).await {
-            Ok(published) => {
-                if let Some(finding) = preflight::gap(&published, &subject) {
-                    return finding;
-                }
-                look_for_breaks(coverage, &published, settings, board);
-            }
-            // Somebody may hold a lock on the table. Of the session's end the watcher tells.
-            Err(error) => tracing::debug!(reason = chain(&error), "the publications could not be looked at"),
-        }
-    }
-}
-
-/// Looks whether an outbox was out of its publications since the last look, and says so: it goes on, for whether a row was passed over nobody
-/// knows but whoever did it.
-fn look_for_breaks(coverage: &mut Option<Coverage>, published: &[Publication], settings: &Settings, board: &Board) {
-    let now = Coverage::of(published, &relay::subject(settings));
-    if let Some(before) = &*coverage {
-        let broken = now.broken_since(before);
-        board.publication_broke(broken.len());
-        broken.iter().for_each(|table| journal::publication_broke(table));
-    }
-    *coverage = Some(now);
 }
 
 /// A stream that has started and a checkpoint that is ours.
