@@ -23,6 +23,7 @@ mod observe;
 mod papers;
 mod parity;
 mod parking;
+mod postgres_faults;
 mod repair;
 mod rig;
 mod security;

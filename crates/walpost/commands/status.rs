@@ -52,6 +52,8 @@ struct Database {
     start: Option<StartState>,
     /// What is wrong with the publication.
     gap: Option<String>,
+    /// What is wrong with the role.
+    role: Option<String>,
 }
 
 /// Looks, prints, and answers whether all is well.
@@ -81,8 +83,9 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     let usage = usage(&sql, source.slot()).await?;
     let published = inspect::publications(&sql, source.publications()).await?;
     let gap = preflight::gap(&published, &crate::relay::subject(settings)).map(|finding| finding.to_string());
+    let role = preflight::no_replication(&inspect::role(&sql).await?).map(|finding| finding.to_string());
     let start = stored.as_ref().ok().map(|stored| compare(settings, &server, slot, stored.as_ref()));
-    Ok(Database { usage, server, stored, store: store.place(), start, gap })
+    Ok(Database { usage, server, stored, store: store.place(), start, gap, role })
 }
 
 /// How slot and checkpoint stand to each other, whoever reads the slot.
@@ -113,6 +116,7 @@ fn of_database(settings: &Settings, database: &Database, findings: &mut Vec<Stri
     let refusal = database.start.as_ref().filter(|state| state.start().is_none());
     findings.extend(refusal.map(|state| journal::with_remedy(&state.sentence(), state.remedy().as_deref())));
     findings.extend(database.gap.clone());
+    findings.extend(database.role.clone());
     let Some(slot) = &database.usage.slot else { return };
     if slot.active_pid.is_none() && refusal.is_none() {
         findings.push(format!("no relay reads the slot {}; run: walpost run", settings.source().slot()));

@@ -35,11 +35,12 @@ fn bad_row() -> SessionError {
     SessionError::Row { table, identity: IDENTITY, event_id: Some("7".to_owned()), fault: RowFault::new("it is bad") }
 }
 
-/// The code, `again` or `stand by`, and what is said.
+/// The code, `again`, `stand by` or `linger`, and what is said.
 fn decided(trouble: Trouble) -> (String, String) {
     match decide(trouble, Exit::SinkRefused, "orders") {
         Decision::Again(reason) => ("again".to_owned(), reason),
         Decision::StandBy(reason) => ("stand by".to_owned(), reason),
+        Decision::Linger(reason) => ("linger".to_owned(), reason),
         Decision::End(Ok(exit)) => (exit.code().to_string(), String::new()),
         Decision::End(Err(Ended { exit, cause })) => (exit.code().to_string(), format!("{cause:#}")),
     }
@@ -59,6 +60,12 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("told to stop", ended(Cause::Stopped), "0", ""),
         ("moved", Trouble::Moved, "again", "moved"),
         ("busy", Trouble::Start(StartState::SlotBusy { slot: slot(), pid: Some(7) }), "stand by", "process 7"),
+        (
+            "busy with ourselves",
+            Trouble::Lingering(StartState::SlotBusy { slot: slot(), pid: Some(7) }),
+            "linger",
+            "process 7 of the server, which is our own last connection",
+        ),
         ("fresh", Trouble::Start(StartState::Fresh { slot: slot() }), "20", "walpost init"),
         ("a standby at the start", Trouble::Start(StartState::InRecovery), "35", "standby"),
         ("a standby in a failover", Trouble::NoPrimary(StartState::InRecovery), "again", "standby"),
