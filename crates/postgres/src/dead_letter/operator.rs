@@ -4,10 +4,12 @@
 //! ended; where the relay is quicker, its word counts.
 
 mod selection;
+mod summary;
 
 use std::time::Duration;
 
 pub use selection::{Filter, Mark, Selection, State, When, Why};
+pub use summary::{Summary, summary};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{PgLsn, ToSql};
