@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::description::Description;
 use crate::event::Event;
 use crate::outbox::{Outbox, Outboxes, TableName};
-use crate::pgoutput::{Message, Relation, Type};
+use crate::pgoutput::{Column, Message, Relation, Type};
 use crate::poison::{DeadLetter, Letterhead, RowFault};
 use crate::record::Record;
 use crate::router::{Binding, Routed};
@@ -132,18 +132,26 @@ impl Catalog {
         }
     }
 
-    /// Makes the record of a letter's row as the configuration is today. The description is that of the row's relation.
+    /// Makes the record of a letter's row as the configuration is today, which may have been corrected since it was set aside. The description is
+    /// that of the row's relation now. Where the row cannot be routed any more, since it has no router or its relation is not what it was, the record
+    /// is the one that it had.
     ///
     /// # Errors
     /// It still cannot be published.
     pub fn route_anew(&self, letter: &DeadLetter, description: &Description) -> Result<Record, RowFault> {
-        let unreadable = || RowFault::new("the row that its letter keeps cannot be read");
+        let as_it_was = |reason: String| letter.record.clone().ok_or_else(|| RowFault::new(reason));
         let (relation, insert) = (Message::parse(&letter.row.relation), Message::parse(&letter.row.insert));
         let (Ok(Message::Relation(relation)), Ok(Message::Insert(insert))) = (relation, &insert) else {
-            return Err(unreadable());
+            return as_it_was("the row that its letter keeps cannot be read".to_owned());
         };
-        let outbox = self.outboxes.iter().find(|outbox| outbox.table == letter.table);
-        let outbox = outbox.ok_or_else(|| RowFault::new(format!("{} is no outbox any more", letter.table)))?;
+        let Some(outbox) = self.outboxes.iter().find(|outbox| outbox.table == letter.table) else {
+            return as_it_was(format!("{} is no outbox any more", letter.table));
+        };
+        if let Some(record) = &letter.record
+            && !is_described(&relation, description)
+        {
+            return Ok(record.clone());
+        }
         let mut binding = outbox.router.bind(&self.based(relation, description), description);
         let event = Event {
             identity: letter.identity,
@@ -185,15 +193,25 @@ impl Catalog {
     }
 }
 
+/// Whether a description knows all columns of a relation, by name and type. That of a table which was dropped has none, in a database that was copied
+/// another table may have the number, and what was of a type that is no more cannot be converted as it would have been.
+fn is_described(relation: &Relation<'_>, description: &Description) -> bool {
+    let is_known = |column: &Column<'_>| {
+        description.column(column.name).is_some_and(|described| described.type_id == column.type_id)
+    };
+    relation.columns.iter().all(is_known)
+}
+
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use bytes::{Bytes, BytesMut};
     use smallvec::SmallVec;
 
     use super::*;
-    use crate::description::{TypeDescription, TypeKind};
+    use crate::description::{ColumnDescription, TypeDescription, TypeKind};
     use crate::lsn::Lsn;
-    use crate::pgoutput::{Cell, Column};
+    use crate::pgoutput::{Cell, Insert, Tuple};
+    use crate::poison::{Cause, Row};
     use crate::position::{Identity, Timeline};
     use crate::router::{Options, Router};
     use crate::time::Timestamp;
@@ -342,5 +360,81 @@ mod tests {
                 assert_eq!(published_payload(&mut catalog, &described, type_id, text.as_bytes()), published, "{base}");
             }
         }
+    }
+
+    fn column(name: &'static str) -> Column<'static> {
+        Column { flags: 0, name, type_id: oid::TEXT, type_modifier: -1 }
+    }
+
+    /// A letter of a row of four columns, as a relay with default options set it aside.
+    fn letter(record: Option<Record>) -> DeadLetter {
+        let columns = ["id", "aggregatetype", "aggregateid", "payload"].map(column).into_iter().collect();
+        let relation = Relation { id: 1, namespace: "public", name: "outbox", replica_identity: b'd', columns };
+        let cells = [b"1".as_slice(), b"order", b"7", b"{}"].map(Cell::Text).into_iter().collect();
+        let (mut told, mut insert) = (BytesMut::new(), BytesMut::new());
+        Message::Relation(relation).encode(&mut told);
+        Message::Insert(Insert { relation: 1, new: Tuple { cells } }).encode(&mut insert);
+        DeadLetter {
+            identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 },
+            commit_time: Timestamp::default(),
+            table: TableName { schema: "public".to_owned(), table: "outbox".to_owned() },
+            parking_key: None,
+            event_id: None,
+            cause: Cause::Parked,
+            record,
+            row: Row { relation: told.freeze(), insert: insert.freeze() },
+        }
+    }
+
+    fn described(names: &[&str]) -> Description {
+        let columns = names.iter().map(|name| ColumnDescription {
+            name: (*name).to_owned(),
+            type_id: oid::TEXT,
+            type_modifier: -1,
+            not_null: false,
+            default: None,
+        });
+        Description { columns: columns.collect(), types: Vec::new() }
+    }
+
+    fn routing_to(replacement: &str) -> Catalog {
+        let router = Router::new(Options { route_topic_replacement: replacement.to_owned(), ..Options::default() });
+        let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
+        Catalog::new(Arc::from([Outbox { table, router: router.unwrap() }]))
+    }
+
+    #[test]
+    fn a_letter_goes_again_as_the_router_is_today_and_by_the_same_one_with_the_very_same_record() {
+        let today = described(&["id", "aggregatetype", "aggregateid", "added", "payload"]);
+        let as_it_was = routing_to("was.${routedByValue}").route_anew(&letter(None), &today).unwrap();
+        assert_eq!(as_it_was.topic.as_ref(), "was.order");
+        let stored = letter(Some(as_it_was.clone()));
+        let same = routing_to("was.${routedByValue}").route_anew(&stored, &today);
+        assert_eq!(same, Ok(as_it_was.clone()));
+        let corrected = routing_to("now.${routedByValue}").route_anew(&stored, &today).unwrap();
+        assert_eq!(corrected, Record { topic: Arc::from("now.order"), ..as_it_was });
+    }
+
+    #[test]
+    fn a_letter_whose_row_cannot_be_routed_any_more_goes_again_with_the_record_that_it_had() {
+        let today = described(&["id", "aggregatetype", "aggregateid", "payload"]);
+        let was = routing_to("was.${routedByValue}").route_anew(&letter(None), &today).unwrap();
+        let damaged = |record| DeadLetter { row: Row::default(), ..letter(record) };
+        let now = routing_to("now.${routedByValue}");
+        let nothing = Catalog::new(Arc::from([]));
+        let other = described(&["id", "aggregatetype", "note"]);
+        let mut altered = today.clone();
+        altered.columns[3].type_id = oid::BYTEA;
+        for (what, catalog, letter_of, description) in [
+            ("no outbox", &nothing, letter as fn(Option<Record>) -> DeadLetter, &today),
+            ("damaged", &now, damaged, &today),
+            ("dropped", &now, letter, &Description::default()),
+            ("another table", &now, letter, &other),
+            ("a column of another type", &now, letter, &altered),
+        ] {
+            assert_eq!(catalog.route_anew(&letter_of(Some(was.clone())), description), Ok(was.clone()), "{what}");
+        }
+        assert!(nothing.route_anew(&letter(None), &today).unwrap_err().reason.contains("no outbox any more"));
+        assert!(now.route_anew(&damaged(None), &today).unwrap_err().reason.contains("cannot be read"));
     }
 }
