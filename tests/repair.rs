@@ -2,6 +2,7 @@
 
 mod bytes;
 mod standby;
+mod transactional;
 
 use std::path::PathBuf;
 
