@@ -8,6 +8,7 @@
 
 mod bounds;
 mod chaos;
+mod checkpoint_file;
 mod cli;
 mod commands;
 mod config;

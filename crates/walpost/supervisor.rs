@@ -143,6 +143,8 @@ enum Trouble {
     Postgres(PostgresError),
     /// The checkpoint store could not be read or claimed.
     Checkpoint(store::Error),
+    /// It cannot be reached any more by a relay that has streamed.
+    StoreAway(store::Error),
     /// The brokers refused us for somebody who came after us, or for a transaction that had grown too old.
     Fenced(Failure),
     /// A transaction of the sink could not begin, or was not committed.
@@ -175,7 +177,7 @@ impl Trouble {
         match self {
             Self::StoppedBefore(_) => "stopped",
             Self::Postgres(_) => "postgres",
-            Self::Checkpoint(_) => "checkpoint",
+            Self::Checkpoint(_) | Self::StoreAway(_) => "checkpoint",
             Self::Fenced(_) => "fenced",
             Self::Transaction(_) => "transaction",
             Self::Letters(_) => "dead_letters",
@@ -367,7 +369,7 @@ impl Supervisor {
         let mut store = relay::store(&self.settings);
         // In this order: a relay that stops in between has moved only what is read later.
         let slot = inspect::slot_state(&sql, source.slot()).await.map_err(Trouble::Postgres)?;
-        let stored = store.load().await.map_err(Trouble::Checkpoint)?;
+        let stored = store.load().await.map_err(|error| self.store_trouble(error))?;
         let server = inspect::server_state(&sql, source.connection()).await.map_err(Trouble::Postgres)?;
         let memory = self.memory.filter(|memory| memory.is_of(stored.as_ref(), &server, &store));
         let known =
@@ -405,7 +407,7 @@ impl Supervisor {
         // The slot is ours from here on. Whoever had it before us may have gone on since we looked, and where it wrote by transactions it may
         // have left one open, behind which nothing can be read.
         self.sink.open_transactions().await.map_err(Trouble::Transaction)?;
-        if store.keeps_a_checkpoint() && store.load().await.map_err(Trouble::Checkpoint)? != stored {
+        if store.keeps_a_checkpoint() && store.load().await.map_err(|error| self.store_trouble(error))? != stored {
             return Err(Trouble::Moved);
         }
         let commit_time = known.as_ref().and_then(|known| known.commit_time);
@@ -453,7 +455,15 @@ impl Supervisor {
         if self.sink.is_transactional() {
             return Ok(self.sink.claim(stored, checkpoint).await.map_err(Trouble::Transaction)?.epoch);
         }
-        store.claim(checkpoint).await.map_err(Trouble::Checkpoint)
+        store.claim(checkpoint).await.map_err(|error| self.store_trouble(error))
+    }
+
+    /// What was there may come back; what never was has to be made.
+    fn store_trouble(&self, error: store::Error) -> Trouble {
+        if self.has_streamed && !error.is_retried() && error.is_retried_under_way() {
+            return Trouble::StoreAway(error);
+        }
+        Trouble::Checkpoint(error)
     }
 
     async fn take_inventory(&self) -> Result<(Option<LetterStore>, Inventory), Trouble> {
@@ -545,7 +555,7 @@ impl Supervisor {
         let checkpointer = if self.sink.is_transactional() {
             Checkpointer::of_sink(checkpoint)
         } else {
-            Checkpointer::start(store, checkpoint, |error| !error.is_retried())
+            Checkpointer::start(store, checkpoint, |error| !error.is_retried_under_way())
         };
         let is_overtaking = !self.session_settings.poison.is_parking();
         let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
@@ -648,29 +658,30 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
             };
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
         }
-        Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
+        Trouble::Postgres(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
         // Like the slot: another instance has it, or the writer of our own last connection is still at it.
         Trouble::Checkpoint(store::Error::Own(error @ checkpoint::Error::Locked { .. })) => {
             Decision::StandBy(chain(&error))
         }
+        Trouble::StoreAway(error) => Decision::Again(error.sentence()),
         Trouble::Checkpoint(error) => match error.class() {
-            Some(class) => judge(class, &error.sentence()),
+            Some(class) => judge(class, &error.sentence(), error.exit()),
             None if error.is_retried() => Decision::Again(error.sentence()),
             None => {
                 let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
-                Decision::End(Err(Ended::with_sentence(sink_refusal, sentence)))
+                Decision::End(Err(Ended::with_sentence(error.exit(), sentence)))
             }
         },
         // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
         Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
         Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
-        Trouble::Letters(error) => judge(error.class(), &chain(&error)),
+        Trouble::Letters(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, rest, source_error } => match cause {
             Cause::Stopped => stopped(rest),
             Cause::SourceLost => match source_error {
-                Some(error) => judge(error.class(), &chain(&error)),
+                Some(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
                 None => Decision::Again("the connection was given up".to_owned()),
             },
             Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
@@ -707,8 +718,8 @@ fn stopped(rest: Rest) -> Decision {
     Decision::End(Err(Ended::with_sentence(Exit::ForcedStop, sentence)))
 }
 
-/// What is done about an error of PostgreSQL, or of a checkpoint store.
-fn judge(class: Class, reason: &str) -> Decision {
+/// What is done about an error of PostgreSQL, or of a checkpoint store; `refusal` is the code where only an operator can help.
+fn judge(class: Class, reason: &str, refusal: Exit) -> Decision {
     match class {
         Class::Transient | Class::ShuttingDown => Decision::Again(reason.to_owned()),
         Class::SlotBusy => Decision::StandBy(reason.to_owned()),
@@ -718,7 +729,7 @@ fn judge(class: Class, reason: &str) -> Decision {
         }
         Class::NeedsOperator(remedy) => {
             let sentence = journal::with_remedy(reason, Some(remedy));
-            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
+            Decision::End(Err(Ended::with_sentence(refusal, sentence)))
         }
     }
 }

@@ -168,7 +168,8 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 fn read(path: &Path) -> Result<Option<Checkpoint>, Error> {
     match fs::read(path) {
         Ok(bytes) => decode(path, &bytes).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // Where the folder is missing too, perhaps since nothing is mounted there, a checkpoint is not known to be missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(path).is_dir() => Ok(None),
         Err(source) => Err(Error::File { path: path.to_owned(), action: "read", source }),
     }
 }
@@ -185,12 +186,15 @@ fn write(path: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
 
 /// A rename is durable once its folder is.
 fn sync_folder(path: &Path) -> Result<(), Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| Error::File {
+    File::open(folder_of(path)).and_then(|folder| folder.sync_all()).map_err(|source| Error::File {
         path: path.to_owned(),
         action: "made durable",
         source,
     })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The file: the checkpoint, and a checksum over its text.
