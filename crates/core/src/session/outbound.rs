@@ -352,7 +352,12 @@ impl Outbound {
     fn passed(&mut self, ticket: Ticket) {
         match self.flow {
             Flow::Flowing => {}
-            Flow::Singly { alone_until } if ticket >= alone_until => self.flow = Flow::Flowing,
+            // A letter passes rows that are held, which may have failed before.
+            Flow::Singly { alone_until }
+                if ticket >= alone_until && self.ledger.next_waiting().is_none_or(|next| next > alone_until) =>
+            {
+                self.flow = Flow::Flowing;
+            }
             Flow::Singly { .. } => {}
             // It was under way before the failure, and says nothing about what comes after.
             Flow::Draining { .. }
