@@ -51,10 +51,10 @@ fn rows_committed_while_no_relay_ran_arrive_when_one_does() {
 
 #[test]
 fn a_copy_interrupted_by_a_kill_goes_on_within_its_transaction() {
-    const ROWS: usize = 60_000;
+    const ROWS: usize = 20_000;
     let mut rig = Rig::ready("copied", &["public.outbox"]);
-    // Small, so that the transaction takes long enough to be interrupted.
-    rig.configure(|config| config.set("limits", "in_flight_records", "200"));
+    // Few, so that the transaction takes long enough to be interrupted.
+    rig.configure(|config| config.set("limits", "in_flight_records", "50"));
     // The rows of one COPY share their LSN by the page.
     let rows: String = (1..=ROWS)
         .map(|row| {
@@ -69,6 +69,7 @@ fn a_copy_interrupted_by_a_kill_goes_on_within_its_transaction() {
     relay.kill9().unwrap();
     let delivered = consumer.read_to_end(LIMIT).unwrap().len();
     assert!(delivered < ROWS, "the kill came too late to prove anything");
+    rig.configure(|config| config.set("limits", "in_flight_records", "10000"));
     let _relay = rig.start();
     rig.assert_delivered(Repeats::Allowed);
 }

@@ -1,7 +1,5 @@
 //! The relay seen from outside: what `/metrics`, `/livez` and `/readyz` say while servers and networks fail, and `walpost status`.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use walpost::observe::manual;
 use walpost::observe::metrics::METRICS;
@@ -10,7 +8,7 @@ use walpost_testkit::proxy::{Cut, Proxy};
 use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::shared_postgres;
 
-use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
+use crate::rig::{LIMIT, Rig, breakable_kafka, eventually, while_locked};
 
 /// The page of figures, which has to be one that a collector takes.
 #[track_caller]
@@ -165,11 +163,7 @@ fn a_checkpoint_that_cannot_be_written_makes_the_relay_unready() {
     rig.configure(|config| config.set("http", "stalled_after_ms", "2000"));
     let relay = rig.start_streaming();
     wait_until_ready(&relay);
-    std::thread::scope(|scope| {
-        let lock = "BEGIN; LOCK TABLE walpost.checkpoint; SELECT pg_sleep(6); COMMIT";
-        scope.spawn(|| rig.sql(lock));
-        let locks = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'walpost.checkpoint'::regclass";
-        eventually("the table to be locked", || rig.value(locks) != "0");
+    while_locked(&rig.database, "LOCK TABLE walpost.checkpoint", || {
         rig.insert("key", 0, 10);
         wait_until_unready(&relay, "streaming", "the checkpoint store");
         assert!(value(&relay, "walpost_checkpoint_due_seconds", &[]) >= 2.0);
@@ -242,9 +236,7 @@ fn status_says_when_the_database_cannot_be_asked() {
     rig.configure(|config| config.set("source", "connect_timeout_ms", "2000"));
     proxy.refuse();
     rig.call(&["status"]).assert_said(10, &["the database cannot be asked"]);
-    let since = std::time::Instant::now();
     rig.call(&["status", "--json"]).assert_said(10, &["\"healthy\":false", "\"slot\":null"]);
-    assert!(since.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

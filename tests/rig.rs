@@ -38,6 +38,24 @@ pub(crate) fn let_pass(duration: Duration) {
     eventually("time to pass", || since.elapsed() >= duration);
 }
 
+/// Does something while another session holds a lock, as `LOCK TABLE x` takes it: for as long as it takes, and no longer.
+pub(crate) fn while_locked<T>(database: &Database, lock: &str, work: impl FnOnce() -> T) -> T {
+    const HOLDERS: &str = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    struct Release<'a>(&'a Database);
+    impl Drop for Release<'_> {
+        fn drop(&mut self) {
+            let _ = self.0.psql(&format!("SELECT pg_terminate_backend(pid) {HOLDERS}"));
+        }
+    }
+    std::thread::scope(|scope| {
+        // It ends with an error, for its session is terminated.
+        scope.spawn(|| database.psql(&format!("BEGIN; {lock}; SELECT pg_sleep(600)")));
+        let _release = Release(database);
+        eventually("the lock", || database.value(&format!("SELECT count(*) {HOLDERS}")).unwrap() == "1");
+        work()
+    })
+}
+
 /// The broker that tests may freeze and kill, one at a time. Whoever gets it finds it running.
 pub(crate) fn breakable_kafka() -> MutexGuard<'static, Kafka> {
     static BROKER: OnceLock<Mutex<Kafka>> = OnceLock::new();

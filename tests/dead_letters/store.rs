@@ -246,18 +246,11 @@ fn a_session_that_was_ended_or_refused_is_opened_anew_and_commits_synchronously(
 #[test]
 fn a_call_that_is_given_up_in_the_middle_leaves_nothing_behind() {
     let mut desk = Desk::new("given_up");
-    let locked = "BEGIN; LOCK walpost.dead_letter IN SHARE MODE; SELECT pg_sleep(1); COMMIT";
-    std::thread::scope(|scope| {
-        let database = &desk.database;
-        let holder = scope.spawn(move || database.psql(locked).unwrap());
-        crate::rig::eventually("the table to be locked", || {
-            database.value("SELECT count(*) FROM pg_locks WHERE relation = 'walpost.dead_letter'::regclass AND mode = 'ShareLock'").unwrap() == "1"
-        });
-        let letters = [letter(0, "a", bad("first"))];
+    let letters = [letter(0, "a", bad("first"))];
+    crate::rig::while_locked(&desk.database, "LOCK walpost.dead_letter IN SHARE MODE", || {
         let write = desk.store.set_aside(&letters);
         let given_up = desk.runtime.block_on(async { tokio::time::timeout(Duration::from_millis(100), write).await });
         assert!(given_up.is_err(), "the lock did not hold it up");
-        holder.join().unwrap();
     });
     desk.set_aside(&[letter(1, "a", bad("second"))]);
     assert_eq!(desk.value("SELECT bool_or(ordinal = 1) FROM walpost.dead_letter"), "t");
@@ -308,7 +301,7 @@ fn a_row_of_many_megabytes_is_stored_once_and_comes_back() {
     }
     let since = Instant::now();
     assert!(round_trip(&mut desk, &large) == large, "it came back altered");
-    assert!(since.elapsed() < Duration::from_secs(50), "{:?}", since.elapsed());
+    assert!(since.elapsed() < 2 * crate::rig::LIMIT, "{:?}", since.elapsed());
     let stored = desk.value("SELECT pg_total_relation_size('walpost.dead_letter')").parse::<usize>().unwrap();
     assert!(stored < SIZE + SIZE / 2, "{stored} bytes");
     desk.dlq(&["show", "1"]).assert_said(0, &["209715200 bytes, of which 65536 are shown"]);
@@ -318,6 +311,16 @@ fn a_row_of_many_megabytes_is_stored_once_and_comes_back() {
 fn a_long_queue_costs_the_next_letter_no_more_than_a_short_one() {
     let mut desk = Desk::new("long");
     desk.set_aside(&[letter(0, "a", bad("first")), letter(1, "b", bad("second"))]);
+    // The fastest of many, which others on the machine have held up least.
+    let fastest = |desk: &mut Desk, next: &[i64]| {
+        let looks = (0..30).map(|_| {
+            let since = Instant::now();
+            assert_eq!(desk.next(), next);
+            since.elapsed()
+        });
+        looks.min().unwrap()
+    };
+    let short = fastest(&mut desk, &[]);
     desk.database
         .psql(
             "INSERT INTO walpost.dead_letter (relay, system_identifier, timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, route, \
@@ -326,8 +329,6 @@ fn a_long_queue_costs_the_next_letter_no_more_than_a_short_one() {
              generate_series(10, 50000) AS n WHERE id = 1; UPDATE walpost.dead_letter SET state = 'replay'; ANALYZE walpost.dead_letter",
         )
         .unwrap();
-    assert_eq!(desk.next(), [1, 2]);
-    let since = Instant::now();
-    (0..20).for_each(|_| assert_eq!(desk.next(), [1, 2]));
-    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    let long = fastest(&mut desk, &[1, 2]);
+    assert!(long < 5 * short + Duration::from_millis(20), "{long:?} beside {short:?}");
 }

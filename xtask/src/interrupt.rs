@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// The signal that came, or 0.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
-/// The leader of the process group that works for us at the moment.
-static WORKING: Mutex<Option<u32>> = Mutex::new(None);
+/// The leaders of the process groups that work for us at the moment.
+static WORKING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// We were told to end.
 #[derive(Debug, Clone, Copy)]
@@ -67,10 +67,14 @@ fn end_what_works(signal: i32) {
 }
 
 fn signal_working(signal: Signal) {
-    if let Some(leader) = *WORKING.lock().unwrap_or_else(PoisonError::into_inner) {
+    for leader in working().iter() {
         // It may have ended by itself.
-        let _ = signal_group(leader, signal);
+        let _ = signal_group(*leader, signal);
     }
+}
+
+fn working() -> MutexGuard<'static, Vec<u32>> {
+    WORKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses to go on after a signal.
@@ -85,28 +89,57 @@ pub(crate) fn check() -> Result<(), Interrupted> {
 pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
     let (name, mut child) = start(command)?;
     let status = child.wait();
-    finish()?;
+    finish(&child)?;
     status.with_context(|| format!("cannot wait for {name}"))
 }
 
-/// As [`run`]; none when it had to be killed because it had not ended within `limit`.
-pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<Option<ExitStatus>> {
-    let (name, mut child) = start(command)?;
-    let waited = wait_until(&name, limit, || !matches!(child.try_wait(), Ok(None)));
-    if waited.is_err() {
-        signal_working(Signal::Kill);
+/// How a race of programs ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Race {
+    AllSucceeded,
+    OneFailed,
+    OutOfTime,
+}
+
+/// Runs programs beside each other, as [`run`] does one, until one has failed, all have succeeded, or the limit has passed. Then
+/// none of them runs any more.
+pub(crate) fn race(commands: &mut [Command], limit: Duration) -> Result<Race> {
+    let mut children = Vec::new();
+    let started = commands.iter_mut().try_for_each(|command| {
+        children.push(start(command)?.1);
+        anyhow::Ok(())
+    });
+    let race = if started.is_ok() { await_race(&mut children, limit) } else { Race::OneFailed };
+    for child in &mut children {
+        if matches!(child.try_wait(), Ok(None)) {
+            // It may just have ended by itself.
+            let _ = signal_group(child.id(), Signal::Kill);
+        }
+        child.wait().context("cannot wait for a program that was killed")?;
     }
-    let status = child.wait();
-    finish()?;
-    let status = status.with_context(|| format!("cannot wait for {name}"))?;
-    Ok(waited.is_ok().then_some(status))
+    children.iter().try_for_each(finish)?;
+    started.map(|()| race)
+}
+
+fn await_race(children: &mut [Child], limit: Duration) -> Race {
+    let mut race = Race::OutOfTime;
+    let _ = wait_until("the end of the race", limit, || {
+        let ended: Vec<_> = children.iter_mut().filter_map(|child| child.try_wait().transpose()).collect();
+        if ended.iter().any(|status| !status.as_ref().is_ok_and(ExitStatus::success)) {
+            race = Race::OneFailed;
+        } else if ended.len() == children.len() {
+            race = Race::AllSucceeded;
+        }
+        race != Race::OutOfTime
+    });
+    race
 }
 
 fn start(command: &mut Command) -> Result<(String, Child)> {
     check()?;
     let name = command.get_program().display().to_string();
     let child = command.process_group(0).stdin(Stdio::null()).spawn().with_context(|| format!("cannot run {name}"))?;
-    *WORKING.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.id());
+    working().push(child.id());
     if check().is_err() {
         // The signal came before there was anything to end.
         signal_working(Signal::Terminate);
@@ -114,7 +147,44 @@ fn start(command: &mut Command) -> Result<(String, Child)> {
     Ok((name, child))
 }
 
-fn finish() -> Result<(), Interrupted> {
-    *WORKING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+fn finish(child: &Child) -> Result<(), Interrupted> {
+    working().retain(|leader| *leader != child.id());
     check()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        shell
+    }
+
+    #[test]
+    fn a_race_ends_with_the_first_failure_or_the_last_success_or_the_limit() {
+        let ample = Duration::from_secs(60);
+        let cases = [
+            (&["true", "true"][..], ample, Race::AllSucceeded),
+            (&["sleep 600", "false"], ample, Race::OneFailed),
+            (&["true", "sleep 600"], Duration::from_millis(50), Race::OutOfTime),
+        ];
+        for (scripts, limit, expected) in cases {
+            let mut commands: Vec<Command> = scripts.iter().map(|script| shell(script)).collect();
+            assert_eq!(race(&mut commands, limit).unwrap(), expected, "{scripts:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_not_ended_when_the_race_has_is_killed_with_its_children() {
+        let (mut said, says) = std::io::pipe().unwrap();
+        let mut slow = shell("(sleep 20; echo 'I am here still') & wait");
+        slow.stdout(says);
+        let mut commands = [slow, shell("sleep 0.2; false")];
+        assert_eq!(race(&mut commands, Duration::from_secs(60)).unwrap(), Race::OneFailed);
+        drop(commands);
+        // It ends only once nobody is left who could say anything.
+        assert_eq!(std::io::read_to_string(&mut said).unwrap(), "");
+    }
 }

@@ -1,41 +1,27 @@
 //! `cargo xtask mutants`: would the simulation notice? Core is copied, broken on purpose in one place at a time, and its
 //! simulation must fail. A mutant that survives is a hole in the tests.
 //!
-//! The list is `crates/core/mutants.txt`, in blocks of this form; lines between blocks that begin with `#` are comments:
-//!
-//! ```text
-//! == what the mutant does wrong
-//! -- src/session.rs
-//! <<<
-//! the text to be found, exactly once
-//! ===
-//! the text that takes its place
-//! >>>
-//! ```
+//! The list is `crates/core/mutants.txt`; [`list`] says how it is written. Most mutants are compiled into one program, as [`switch`] does
+//! it, and the rest one by one. The tests of the simulation run beside each other, and the first that fails has caught the mutant.
 
+mod list;
+mod switch;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::interrupt;
+use crate::interrupt::{self, Race};
 use crate::steps::{cargo, workspace};
+use list::Mutant;
 
 const LIST: &str = "crates/core/mutants.txt";
 /// A mutant may never end; one that does not within this is noticed too.
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// One change to one file of core.
-#[derive(Debug, PartialEq, Eq)]
-struct Mutant {
-    name: String,
-    /// Relative to the folder of core.
-    file: PathBuf,
-    find: String,
-    replace: String,
-}
 
 /// Whether there is a list.
 pub(crate) fn are_listed() -> bool {
@@ -44,66 +30,32 @@ pub(crate) fn are_listed() -> bool {
 
 /// Fails when a mutant survives, does not compile, or cannot be made.
 pub(crate) fn run() -> Result<()> {
-    let list = workspace().join(LIST);
-    let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
-    let mutants = parse(&text).with_context(|| format!("{LIST} cannot be understood"))?;
+    let path = workspace().join(LIST);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mutants = list::parse(&text).with_context(|| format!("{LIST} cannot be understood"))?;
     ensure!(!mutants.is_empty(), "{LIST} names no mutant");
     let copy = Copy::make(&workspace().join("target/mutants"))?;
-    copy.must_pass_unbroken()?;
     let mut survivors = Vec::new();
-    for mutant in &mutants {
+    let mut judge = |mutant: &Mutant, work: &dyn Fn() -> Result<Verdict>| {
         let since = Instant::now();
-        let verdict = copy.judge(mutant).with_context(|| format!("mutant `{}`", mutant.name))?;
+        let verdict = work().with_context(|| format!("mutant `{}`", mutant.name))?;
         say!("    {verdict}, {:.1} s: {}", since.elapsed().as_secs_f32(), mutant.name);
         if verdict == Verdict::Survived {
-            survivors.push(mutant.name.as_str());
+            survivors.push(mutant.name.clone());
         }
+        anyhow::Ok(())
+    };
+    let without = copy.break_at_switches(&mutants)?;
+    let program = copy.compile()?;
+    copy.must_pass_unbroken(&program)?;
+    for (number, mutant) in mutants.iter().enumerate().filter(|(number, _)| !without.contains(number)) {
+        judge(mutant, &|| copy.simulate(&program, Some(number)))?;
+    }
+    for number in without {
+        judge(&mutants[number], &|| copy.judge_alone(&mutants[number]))?;
     }
     ensure!(survivors.is_empty(), "the simulation does not notice: {}", survivors.join(", "));
     Ok(())
-}
-
-/// Reads the list.
-fn parse(text: &str) -> Result<Vec<Mutant>> {
-    let mut mutants = Vec::new();
-    let mut lines = text.lines().enumerate();
-    while let Some((number, line)) = lines.next() {
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let block = |line: Option<(usize, &str)>, mark: &str| {
-            let rest = line.and_then(|(_, line)| line.strip_prefix(mark)).map(|rest| rest.trim().to_owned());
-            rest.with_context(|| format!("`{mark}` is missing in the block that begins in line {}", number + 1))
-        };
-        let name = block(Some((number, line)), "==")?;
-        let file = PathBuf::from(block(lines.next(), "--")?);
-        block(lines.next(), "<<<")?;
-        let mut until = |mark: &str| {
-            let part: Vec<&str> = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != mark).collect();
-            part.join("\n")
-        };
-        let (find, replace) = (until("==="), until(">>>"));
-        ensure!(
-            !name.is_empty() && !find.is_empty(),
-            "the block that begins in line {} lacks a name or a text",
-            number + 1
-        );
-        ensure!(find != replace, "the mutant `{name}` changes nothing");
-        mutants.push(Mutant { name, file, find, replace });
-    }
-    let closed = text.lines().filter(|line| *line == ">>>").count();
-    ensure!(closed == mutants.len(), "{} blocks begin, but {closed} end with `>>>`", mutants.len());
-    Ok(mutants)
-}
-
-impl Mutant {
-    /// The text of its file with the one change.
-    fn apply(&self, original: &str) -> Result<String> {
-        match original.matches(&self.find).count() {
-            1 => Ok(original.replacen(&self.find, &self.replace, 1)),
-            count => bail!("its text occurs {count} times in {}, and must occur exactly once", self.file.display()),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +80,13 @@ struct Copy {
     root: PathBuf,
 }
 
+/// The tests of core, compiled.
+struct Program {
+    path: PathBuf,
+    /// Those of the simulation, by their whole names.
+    simulation: Vec<String>,
+}
+
 impl Copy {
     fn make(root: &Path) -> Result<Self> {
         let core = root.join("crates/core");
@@ -141,44 +100,69 @@ impl Copy {
         Ok(Self { root: root.to_owned() })
     }
 
+    /// Puts every mutant behind a switch that can be. The numbers of the others.
+    fn break_at_switches(&self, mutants: &[Mutant]) -> Result<Vec<usize>> {
+        let mut without = Vec::new();
+        let files: BTreeSet<&Path> = mutants.iter().map(|mutant| mutant.file.as_path()).collect();
+        for file in files {
+            let original = self.read(file)?;
+            let of_file = || mutants.iter().enumerate().filter(|(_, mutant)| mutant.file == file);
+            for (_, mutant) in of_file() {
+                mutant.apply(&original).with_context(|| format!("mutant `{}`", mutant.name))?;
+            }
+            let (text, others) = switch::with_switches(&original, of_file());
+            self.write(file, &text)?;
+            without.extend(others);
+        }
+        let root = Path::new("src/lib.rs");
+        self.write(root, &format!("{}\nmod {};\n", self.read(root)?, switch::MODULE))?;
+        self.write(Path::new(&format!("src/{}.rs", switch::MODULE)), switch::SOURCE)?;
+        Ok(without)
+    }
+
     /// Or else every mutant would seem to be caught.
-    fn must_pass_unbroken(&self) -> Result<()> {
-        self.compile()?;
-        ensure!(self.simulate()? == Verdict::Survived, "the simulation fails already without a mutant");
-        let log = fs::read_to_string(self.log()).context("cannot read the output of the simulation")?;
-        ensure!(!log.contains("running 0 tests"), "no test of core has `simulation` in its path");
+    fn must_pass_unbroken(&self, program: &Program) -> Result<()> {
+        ensure!(!program.simulation.is_empty(), "no test of core has `simulation` in its path");
+        let verdict = self.simulate(program, None)?;
+        ensure!(
+            verdict == Verdict::Survived,
+            "the simulation fails already without a mutant; see {}",
+            self.log().display()
+        );
         Ok(())
     }
 
-    fn judge(&self, mutant: &Mutant) -> Result<Verdict> {
-        let path = self.root.join("crates/core").join(&mutant.file);
-        let original = fs::read_to_string(&path).with_context(|| format!("cannot read {}", mutant.file.display()))?;
-        fs::write(&path, mutant.apply(&original)?).with_context(|| format!("cannot write {}", path.display()))?;
-        let verdict = self.compile().and_then(|()| self.simulate());
-        fs::write(&path, original).with_context(|| format!("cannot write {}", path.display()))?;
+    /// A mutant that has no place behind a switch: the switches stay, for one of them is none.
+    fn judge_alone(&self, mutant: &Mutant) -> Result<Verdict> {
+        let before = self.read(&mutant.file)?;
+        self.write(&mutant.file, &mutant.apply(&before)?)?;
+        let verdict = self.compile().and_then(|program| self.simulate(&program, None));
+        self.write(&mutant.file, &before)?;
         verdict
     }
 
-    fn compile(&self) -> Result<()> {
-        let mut test = self.test()?;
-        let status = interrupt::run(test.arg("--no-run"))?;
-        ensure!(status.success(), "it does not compile; see {}", self.log().display());
-        Ok(())
-    }
-
-    fn simulate(&self) -> Result<Verdict> {
-        let mut test = self.test()?;
-        let status = interrupt::run_within(test.arg("simulation"), LIMIT)?;
-        Ok(match status {
-            None => Verdict::Endless,
-            Some(status) if status.success() => Verdict::Survived,
-            Some(_) => Verdict::Caught,
+    fn simulate(&self, program: &Program, mutant: Option<usize>) -> Result<Verdict> {
+        let log = self.new_log()?;
+        let mut tests = Vec::new();
+        for name in &program.simulation {
+            let mut test = Command::new(&program.path);
+            test.args(["--exact", name]).current_dir(self.root.join("crates/core"));
+            test.envs(mutant.map(|number| (switch::VARIABLE, number.to_string())));
+            let outputs = (log.try_clone(), log.try_clone());
+            let (Ok(output), Ok(errors)) = outputs else { bail!("cannot share the output of the simulation") };
+            test.stdout(output).stderr(errors);
+            tests.push(test);
+        }
+        Ok(match interrupt::race(&mut tests, LIMIT)? {
+            Race::OutOfTime => Verdict::Endless,
+            Race::AllSucceeded => Verdict::Survived,
+            Race::OneFailed => Verdict::Caught,
         })
     }
 
-    fn test(&self) -> Result<std::process::Command> {
-        let log = File::create(self.log()).context("cannot write the output of the simulation")?;
-        let errors = log.try_clone().context("cannot share the output of the simulation")?;
+    fn compile(&self) -> Result<Program> {
+        let log = self.new_log()?;
+        let errors = log.try_clone().context("cannot share the output of cargo")?;
         let mut test = cargo();
         test.current_dir(&self.root).args([
             "test",
@@ -186,16 +170,50 @@ impl Copy {
             "-p",
             "walpost-core",
             "--lib",
+            "--no-run",
             "--target-dir",
             "built",
+            "--message-format",
+            "json-render-diagnostics",
         ]);
-        test.stdin(Stdio::null()).stdout(log).stderr(errors);
-        Ok(test)
+        let status = interrupt::run(test.stdin(Stdio::null()).stdout(log).stderr(errors))?;
+        ensure!(status.success(), "it does not compile; see {}", self.log().display());
+        let said = fs::read_to_string(self.log()).context("cannot read the output of cargo")?;
+        let path = executable(&said).with_context(|| format!("cargo names no program in {}", self.log().display()))?;
+        let listed =
+            Command::new(&path).args(["simulation", "--list"]).output().context("cannot list the simulation")?;
+        let simulation = tests_in(&String::from_utf8_lossy(&listed.stdout));
+        Ok(Program { path, simulation })
+    }
+
+    fn read(&self, file: &Path) -> Result<String> {
+        fs::read_to_string(self.root.join("crates/core").join(file))
+            .with_context(|| format!("cannot read {} of core", file.display()))
+    }
+
+    fn write(&self, file: &Path, text: &str) -> Result<()> {
+        fs::write(self.root.join("crates/core").join(file), text)
+            .with_context(|| format!("cannot write {} of the copy", file.display()))
+    }
+
+    fn new_log(&self) -> Result<File> {
+        File::create(self.log()).context("cannot write the output of the simulation")
     }
 
     fn log(&self) -> PathBuf {
         self.root.join("log")
     }
+}
+
+/// The program that cargo says it has made, among all else that it says.
+fn executable(said: &str) -> Option<PathBuf> {
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    messages.rev().find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+/// The names in what a program of tests says to `--list`.
+fn tests_in(listed: &str) -> Vec<String> {
+    listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
 /// Of the manifest of the root, what core inherits: the workspace's own tables, with core as the only member.
@@ -233,65 +251,13 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    const TWO: &str = "\
-# a comment
-
-== the first
--- src/a.rs
-<<<
-one
-  two
-===
-three
->>>
-
-== the second
--- src/b.rs
-<<<
-x
-===
->>>
-";
-
     #[test]
-    fn a_list_is_read_block_by_block() {
-        let mutants = parse(TWO).unwrap();
-        let first = Mutant {
-            name: "the first".to_owned(),
-            file: PathBuf::from("src/a.rs"),
-            find: "one\n  two".to_owned(),
-            replace: "three".to_owned(),
-        };
-        assert_eq!(mutants.len(), 2);
-        assert_eq!(mutants[0], first);
-        assert_eq!(mutants[1].replace, "");
-    }
-
-    #[test]
-    fn a_malformed_list_is_refused() {
-        let cases = [
-            ("no heading", TWO.replace("== the first", "the first")),
-            ("no name", TWO.replace("== the first", "==")),
-            ("no file", TWO.replace("-- src/a.rs\n", "")),
-            ("no opening", TWO.replacen("<<<\n", "", 1)),
-            ("no text", TWO.replace("x\n", "")),
-            ("no end", TWO.trim_end().trim_end_matches(">>>").to_owned()),
-            ("no middle", TWO.replacen("===\n", "", 1)),
-            ("no change", TWO.replace("three", "one\n  two")),
-        ];
-        for (what, text) in cases {
-            assert!(parse(&text).is_err(), "{what}");
-        }
-    }
-
-    #[test]
-    fn a_text_that_does_not_occur_exactly_once_is_refused() {
-        let mutant =
-            Mutant { name: String::new(), file: PathBuf::new(), find: "a".to_owned(), replace: "b".to_owned() };
-        assert_eq!(mutant.apply("xax").unwrap(), "xbx");
-        for original in ["x", "xaxa"] {
-            assert!(mutant.apply(original).is_err(), "{original}");
-        }
+    fn the_program_is_the_one_that_cargo_names_and_its_tests_are_those_that_it_lists() {
+        let said = "   Compiling x\n{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+                    {\"reason\":\"compiler-artifact\",\"executable\":\"/a/b-1\"}\n{\"reason\":\"build-finished\"}\n";
+        assert_eq!(executable(said), Some(PathBuf::from("/a/b-1")));
+        assert_eq!(executable("    Finished"), None);
+        assert_eq!(tests_in("a::b: test\nc: benchmark\n\n1 test, 1 benchmark\n"), ["a::b"]);
     }
 
     #[test]

@@ -18,8 +18,14 @@ const TESTS: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "-
 /// Of the workspace, as all tests are: of one package, cargo would build everything once more with fewer features.
 const INTEGRATION: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--test", "integration"];
 
-/// What runs on each of PostgreSQL's other versions every time: that rows arrive as they should, and every state of the slot.
-const ON_OTHER_VERSIONS: &[&str] = &["delivery::", "describing::the_catalogue", "slot::"];
+/// Where Rust's test programs find how many tests to run beside each other.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+const MIN_THREADS: usize = 4;
+
+/// What runs on each of PostgreSQL's other versions every time: that rows arrive as they should, and every state of the slot. How Kafka
+/// compresses them has nothing to do with it.
+const ON_OTHER_VERSIONS: &[&str] =
+    &["delivery::", "describing::the_catalogue", "slot::", "--skip", "events_arrive_by_every_codec"];
 
 /// What to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,12 +63,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         (true, []) => run_everything(&mut steps),
         (false, []) => {
             prepare(&mut steps, &[])?;
-            test(&mut steps, Stand::default(), TESTS, &filters)
+            let kafka = start_kafka(&mut steps)?;
+            test(&mut steps, &kafka, Stand::default(), TESTS, &filters)
         }
         (_, versions) => {
             prepare(&mut steps, versions)?;
+            let kafka = start_kafka(&mut steps)?;
             for major in versions {
-                test_on(*major, &mut steps, &filters)?;
+                test_on(*major, &kafka, &mut steps, &filters)?;
             }
             steps.verdict()
         }
@@ -74,14 +82,16 @@ pub(crate) fn on_program(program: &Path, filters: &[&str]) -> Result<()> {
     let mut steps = Steps::default();
     install_all(&mut steps, &[])?;
     let program = program.display().to_string();
-    test(&mut steps, Stand { program: Some(&program), ..Stand::default() }, INTEGRATION, filters)
+    let kafka = start_kafka(&mut steps)?;
+    test(&mut steps, &kafka, Stand { program: Some(&program), ..Stand::default() }, INTEGRATION, filters)
 }
 
 /// The tests that take minutes, which are ignored otherwise.
 pub(crate) fn soak(filters: &[&str]) -> Result<()> {
     let mut steps = Steps::default();
     install_all(&mut steps, &[])?;
-    test(&mut steps, Stand::default(), INTEGRATION, &[&["--ignored"], filters].concat())
+    let kafka = start_kafka(&mut steps)?;
+    test(&mut steps, &kafka, Stand::default(), INTEGRATION, &[&["--ignored"], filters].concat())
 }
 
 fn run_everything(steps: &mut Steps) -> Result<()> {
@@ -90,11 +100,12 @@ fn run_everything(steps: &mut Steps) -> Result<()> {
     check(steps)?;
     steps.verdict()?;
     compile(steps)?;
+    let kafka = start_kafka(steps)?;
     for major in others {
-        test_on(major, steps, ON_OTHER_VERSIONS)?;
+        test_on(major, &kafka, steps, ON_OTHER_VERSIONS)?;
     }
     steps.verdict()?;
-    test(steps, Stand::default(), TESTS, &[])
+    test(steps, &kafka, Stand::default(), TESTS, &[])
 }
 
 fn prepare(steps: &mut Steps, versions: &[u32]) -> Result<()> {
@@ -140,12 +151,24 @@ fn compile(steps: &mut Steps) -> Result<()> {
     steps.verdict()
 }
 
+/// The Kafka that all tests of a run share. Topics belong to a test of one process each.
+fn start_kafka(steps: &mut Steps) -> Result<Kafka> {
+    let mut kafka = None;
+    steps.step("Kafka", || {
+        kafka = Some(Kafka::start()?);
+        Ok(())
+    })?;
+    steps.verdict()?;
+    kafka.context("Kafka was not started")
+}
+
 /// Integration tests on another version of PostgreSQL. What fails there is told at the end, with what fails elsewhere.
-fn test_on(major: u32, steps: &mut Steps, filters: &[&str]) -> Result<()> {
+fn test_on(major: u32, kafka: &Kafka, steps: &mut Steps, filters: &[&str]) -> Result<()> {
     let servers = postgres_of(major)?;
     let name = format!("tests on PostgreSQL {major}");
     let mut within = Steps::default();
-    steps.step(&name, || test(&mut within, Stand { postgres: Some(servers), ..Stand::default() }, INTEGRATION, filters))
+    let stand = Stand { postgres: Some(servers), ..Stand::default() };
+    steps.step(&name, || test(&mut within, kafka, stand, INTEGRATION, filters))
 }
 
 /// What tests stand on, where that is not the usual.
@@ -157,33 +180,37 @@ struct Stand<'a> {
     program: Option<&'a str>,
 }
 
-/// Tests on servers of their own.
-fn test(steps: &mut Steps, stand: Stand<'_>, what: &[&str], filters: &[&str]) -> Result<()> {
+/// Tests on a PostgreSQL of their own.
+fn test(steps: &mut Steps, kafka: &Kafka, stand: Stand<'_>, what: &[&str], filters: &[&str]) -> Result<()> {
     let Stand { postgres: programs, program } = stand;
-    let mut servers = None;
-    steps.step("servers", || {
-        servers = Some(start_servers(programs.as_deref())?);
+    let mut server = None;
+    steps.step("PostgreSQL", || {
+        let postgres = Postgres::builder();
+        let postgres = programs.as_ref().map_or(postgres.clone(), |folder| postgres.programs(folder));
+        server = Some(postgres.start()?);
         Ok(())
     })?;
     steps.verdict()?;
-    let Some((mut postgres, mut kafka)) = servers else { return Ok(()) };
+    let mut postgres = server.context("PostgreSQL was not started")?;
     let url = postgres.url("postgres");
     let mut environment = vec![(POSTGRES_VARIABLE, url.as_str()), (KAFKA_VARIABLE, kafka.bootstrap())];
     let folder = programs.map(|folder| folder.display().to_string());
     environment.extend(folder.as_deref().map(|folder| (PROGRAMS_VARIABLE, folder)));
     environment.extend(program.map(|program| ("WALPOST_BINARY", program)));
+    let threads = threads().to_string();
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
+        environment.push((THREADS_VARIABLE, &threads));
+    }
     say!("==> tests");
     let outcome = run_cargo(&[what, &["--"], filters].concat(), &environment);
-    // Dropping them would do; stopped in order they also prove that nobody holds them up.
-    let _ = kafka.kill9();
+    // Dropping it would do; stopped in order it also proves that nobody holds it up.
     let stopped = postgres.stop(Stop::Fast, Duration::from_secs(20));
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
 }
 
-fn start_servers(programs: Option<&Path>) -> Result<(Postgres, Kafka)> {
-    let postgres = Postgres::builder();
-    let postgres = programs.map_or(postgres.clone(), |folder| postgres.programs(folder));
-    Ok((postgres.start()?, Kafka::start()?))
+/// How many tests run beside each other: most wait for a server most of the time, so that two processors have room for more than two.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(MIN_THREADS, |processors| processors.get().max(MIN_THREADS))
 }
 
 #[cfg(test)]

@@ -318,18 +318,26 @@ async fn nothing_overtakes_a_record_that_failed_and_a_reset_reports_every_ticket
     deliveries(&mut producer, 10).await;
 
     cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
-    let mut done = publish(&mut producer, "orders", 10..100).await;
-    timeout(PATIENCE, producer.next_deliveries(&mut done)).await.unwrap();
-    // The first report has come, so nothing is accepted any more.
-    let refused = producer.publish(Ticket(100), &record("orders", "100"));
-    assert!(matches!(&refused, Err(Refusal::Failed(failure)) if failure.class == Class::Withdrawn), "{refused:?}");
+    let (mut done, mut next) = (Vec::new(), 10);
+    // From the first report on nothing is accepted any more. It may come while there is more to send.
+    let refused = loop {
+        match producer.publish(Ticket(next), &record("orders", &next.to_string())) {
+            Ok(()) => next += 1,
+            Err(refused) => break refused,
+        }
+        if next >= 100 {
+            timeout(PATIENCE, producer.next_deliveries(&mut done)).await.unwrap();
+        }
+    };
+    assert!(matches!(&refused, Refusal::Failed(failure) if failure.class == Class::Withdrawn), "{refused:?}");
 
     timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
-    if done.len() < 90 {
-        done.extend(deliveries(&mut producer, 90 - done.len()).await);
+    let sent = usize::try_from(next - 10).unwrap();
+    if done.len() < sent {
+        done.extend(deliveries(&mut producer, sent - done.len()).await);
     }
     let classes = classes(&done);
-    assert_eq!(classes.keys().copied().collect::<Vec<_>>(), (10..100).collect::<Vec<_>>());
+    assert_eq!(classes.keys().copied().collect::<Vec<_>>(), (10..next).collect::<Vec<_>>());
     assert_eq!(classes[&10], Some(Class::Row));
     assert!(classes.values().all(Option::is_some), "a record overtook the failed one: {classes:?}");
     assert!(classes.range(20..).all(|(_, class)| *class == Some(Class::Withdrawn)), "{classes:?}");

@@ -352,7 +352,12 @@ impl Outbound {
     fn passed(&mut self, ticket: Ticket) {
         match self.flow {
             Flow::Flowing => {}
-            Flow::Singly { alone_until } if ticket >= alone_until => self.flow = Flow::Flowing,
+            // A letter passes rows that are held, which may have failed before.
+            Flow::Singly { alone_until }
+                if ticket >= alone_until && self.ledger.next_waiting().is_none_or(|next| next > alone_until) =>
+            {
+                self.flow = Flow::Flowing;
+            }
             Flow::Singly { .. } => {}
             // It was under way before the failure, and says nothing about what comes after.
             Flow::Draining { .. }
@@ -490,7 +495,7 @@ mod tests {
 
     use super::*;
     use crate::lsn::Lsn;
-    use crate::poison::{Inventory, LoggedRow, Policy};
+    use crate::poison::{Inventory, LoggedRow, Marked, Policy, Request};
     use crate::position::Timeline;
     use crate::record::Headers;
 
@@ -596,5 +601,31 @@ mod tests {
         outbound.settle(Delivery { ticket: Ticket(1), outcome: Err(failure(Class::Withdrawn)) }, later);
         assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
         assert_eq!(outbound.next_publication(later), None, "one at a time");
+    }
+
+    #[test]
+    fn a_letter_that_passes_a_row_that_is_held_ends_no_care_for_the_rows_that_failed() {
+        let mut outbound = outbound_with(3, Policy { flood_limit: 0, ..Policy::default() });
+        assert_eq!(outbound.next_publication(NOW), Some(Ticket(1)));
+        let item = outbound.ledger.item(Ticket(0)).unwrap();
+        let (identity, made, id) = (item.identity, item.made.clone(), LetterId(1));
+        let letter = LoggedRow::default().letter(identity, Cause::Parked, made.clone().ok());
+        assert!(outbound.letters.on_marked(Marked { id, request: Request::Replay, letter }).is_some());
+        outbound.ledger.issue(Item { identity, made, origin: Origin::Letter(id) });
+        for ticket in [Ticket(0), Ticket(1)] {
+            outbound.settle(Delivery { ticket, outcome: Err(failure(Class::Sink)) }, NOW);
+        }
+        outbound.sink_reset(Ok(()), NOW);
+        let later = NOW.after(Duration::from_secs(60));
+        assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
+        outbound.refused(Ticket(0), Refusal::Failed(failure(Class::Row)), later);
+        assert_eq!(outbound.next_publication(later), Some(Ticket(3)), "row 0 is held, and the letter passes it");
+        outbound.settle(Delivery { ticket: Ticket(3), outcome: Ok(()) }, later);
+
+        let later = later.after(Duration::from_secs(60));
+        assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
+        outbound.settle(Delivery { ticket: Ticket(0), outcome: Ok(()) }, later);
+        assert_eq!(outbound.next_publication(later), Some(Ticket(1)));
+        assert_eq!(outbound.next_publication(later), None, "1 failed too, and goes alone");
     }
 }

@@ -69,7 +69,7 @@ impl Broker {
     pub(super) fn new(random: &mut Random) -> Self {
         let mut often = |from: u64| if random.one_in(2) { from * random.between(1, 4) } else { 0 };
         let faults = Faults {
-            batch: often(15),
+            batch: often(6),
             lost_acknowledgement: often(15),
             full: often(8),
             configuration: often(100),

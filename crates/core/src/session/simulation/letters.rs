@@ -47,6 +47,8 @@ struct Stored {
     /// It waited for another one, and failed by itself.
     became_root: bool,
     is_open: bool,
+    /// How many events there were when an inventory said that it is gone. Until then its key may be parked for it.
+    missed_at: Option<usize>,
 }
 
 impl LetterStore {
@@ -83,6 +85,13 @@ impl LetterStore {
             parked: parked.into_iter().collect(),
             roots: self.roots(),
             parked_bytes: self.open().map(|stored| stored.letter.parked_bytes()).sum(),
+        }
+    }
+
+    /// A session has got an inventory, and knows which letters are gone.
+    pub(super) fn inventoried(&mut self, facts: &Facts) {
+        for stored in self.letters.iter_mut().filter(|stored| !stored.is_open) {
+            stored.missed_at.get_or_insert(facts.events.len());
         }
     }
 
@@ -156,9 +165,29 @@ impl LetterStore {
         let event = event_of(&letter);
         check(&letter, event, facts);
         check_order(event, facts);
+        self.check_reason(&letter, event, facts);
         facts.events[event].is_set_aside = true;
-        self.letters.push(Stored { letter, event, mark: None, was_given_up: false, became_root: false, is_open: true });
+        self.letters.push(Stored {
+            letter,
+            event,
+            mark: None,
+            was_given_up: false,
+            became_root: false,
+            is_open: true,
+            missed_at: None,
+        });
         true
+    }
+
+    /// A row that waits for another one waits for an older one: an innocent row is not set aside for what a younger one did.
+    fn check_reason(&self, letter: &DeadLetter, number: usize, facts: &Facts) {
+        if letter.cause != Cause::Parked || facts.is_accounted_for(number) {
+            return;
+        }
+        let of_key = |stored: &&Stored| stored.letter.parking_key == letter.parking_key;
+        let has_lain_since = |stored: &&Stored| stored.missed_at.is_none_or(|events| events > number);
+        let older = self.letters.iter().filter(of_key).filter(has_lain_since).find(|stored| stored.event < number);
+        assert!(older.is_some(), "event {number} was set aside though none before it of its key was");
     }
 
     fn conclude(&mut self, id: LetterId, conclusion: &Conclusion, facts: &mut Facts) {

@@ -53,6 +53,15 @@ pub(super) struct Server {
     checked: usize,
     /// The first transaction after a failover takes the place of this one.
     replaces: Option<u64>,
+    spread: Spread,
+}
+
+/// Over how many tables, topics and keys the rows are spread. Where they are few, rows of a key meet.
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    tables: usize,
+    topics: usize,
+    keys: usize,
 }
 
 /// A committed transaction.
@@ -114,6 +123,7 @@ impl Server {
             confirmed_on_disk: insert,
             checked: 0,
             replaces: None,
+            spread: Spread::new(random),
         }
     }
 
@@ -134,7 +144,7 @@ impl Server {
             .map(|_| match random.below(16) {
                 0..10 if !only_others => {
                     ordinal += 1;
-                    let event = random_event(random, facts.events.len(), identity(ordinal - 1), bad);
+                    let event = self.spread.event(random, facts.events.len(), identity(ordinal - 1), bad);
                     let shape = if event.fault == Some(Fault::Column) { NARROW } else { shape };
                     Change::Event { event: facts.commit(event), shape }
                 }
@@ -440,16 +450,30 @@ pub(in crate::session) fn foreign_row(shape: u8) -> Tuple<'static> {
     row(shape, "00000000-0000-4000-8000-ffffffffffff", TOPICS[0], KEYS[0], &PAYLOAD)
 }
 
-fn random_event(random: &mut Random, number: usize, identity: Identity, bad: Bad) -> Event {
-    // Now and then one larger than the whole budget.
-    let padding = random.pick(&[0, 0, 0, 0, 10, 10, 200, 3000]);
-    let payload = Bytes::from(format!("event {number} {}", "x".repeat(padding)));
-    let (topic, table) = (random.index(TOPICS.len()), random.index(OUTBOXES));
-    let key = (!random.one_in(12)).then(|| random.pick(&KEYS));
-    let is_bad = random.one_in(bad.record_in);
-    let fault = random.one_in(bad.row_in).then(|| if random.one_in(3) { Fault::Route } else { Fault::Column });
-    let fault = fault.filter(|fault| bad.is_hopeless_too || *fault == Fault::Column);
-    let mut event = Event::new(identity, topic, key, payload, table);
-    (event.is_bad, event.fault) = (is_bad, fault);
-    event
+impl Spread {
+    /// Two runs of three have a spread of their own, mostly a narrow one.
+    fn new(random: &mut Random) -> Self {
+        if random.one_in(3) {
+            return Self { tables: OUTBOXES, topics: TOPICS.len(), keys: KEYS.len() };
+        }
+        Self {
+            tables: random.pick(&[1, 1, OUTBOXES]),
+            topics: random.pick(&[1, 1, TOPICS.len()]),
+            keys: random.pick(&[1, 1, 2, 3]),
+        }
+    }
+
+    fn event(self, random: &mut Random, number: usize, identity: Identity, bad: Bad) -> Event {
+        // Now and then one larger than the whole budget.
+        let padding = random.pick(&[0, 0, 0, 0, 10, 10, 200, 3000]);
+        let payload = Bytes::from(format!("event {number} {}", "x".repeat(padding)));
+        let (topic, table) = (random.index(self.topics), random.index(self.tables));
+        let key = (!random.one_in(12)).then(|| KEYS[random.index(self.keys)]);
+        let is_bad = random.one_in(bad.record_in);
+        let fault = random.one_in(bad.row_in).then(|| if random.one_in(3) { Fault::Route } else { Fault::Column });
+        let fault = fault.filter(|fault| bad.is_hopeless_too || *fault == Fault::Column);
+        let mut event = Event::new(identity, topic, key, payload, table);
+        (event.is_bad, event.fault) = (is_bad, fault);
+        event
+    }
 }

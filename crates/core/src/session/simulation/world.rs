@@ -219,7 +219,10 @@ impl World {
                     self.session.set_aside(ticket, is_new);
                 }
                 StoreAnswer::Concluded(letter) => self.session.concluded(letter),
-                StoreAnswer::Inventory(inventory) => self.session.inventoried(inventory),
+                StoreAnswer::Inventory(inventory) => {
+                    self.letters.inventoried(&self.facts);
+                    self.session.inventoried(inventory);
+                }
             }
             self.check();
         }
@@ -515,6 +518,7 @@ impl World {
             }
         }
         let (timeline, inventory) = (Timeline(self.server.timeline), self.letters.inventory());
+        self.letters.inventoried(&self.facts);
         let start = Start { timeline, inventory, seed: self.random.next(), ..start.clone() };
         note!(self, "connected: {start:?}");
         self.session = Session::new(self.settings.clone(), configured(self.is_mended), start.clone(), self.now);
