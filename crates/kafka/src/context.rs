@@ -31,7 +31,8 @@ pub(crate) struct Context {
 /// What is known about the connections.
 #[derive(Debug, Default)]
 struct Link {
-    has_delivered: bool,
+    /// A broker has answered, so that the settings are right.
+    is_let_in: bool,
     is_away: bool,
     is_all_down: bool,
     /// What a broker, or TLS, said last when it would not have us.
@@ -74,21 +75,36 @@ impl Context {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn on_answer(&self) {
+    /// A broker has done what it was asked for.
+    pub(crate) fn on_answer(&self) {
+        if self.is_well.load(Ordering::Relaxed) {
+            return;
+        }
         let mut link = self.link();
         let was_away = link.is_away || link.rejection.is_some();
-        *link = Link { has_delivered: true, ..Link::default() };
+        *link = Link { is_let_in: true, ..Link::default() };
         self.is_well.store(true, Ordering::Relaxed);
         drop(link);
         if was_away {
             info!("Kafka answers again");
         }
     }
+
+    /// No broker has answered in time. An outage that is told already is not told again.
+    pub(crate) fn on_silence(&self, reason: &str) {
+        let mut link = self.link();
+        self.is_well.store(false, Ordering::Relaxed);
+        let is_known = std::mem::replace(&mut link.is_away, true) || link.rejection.is_some();
+        drop(link);
+        if !is_known {
+            warn!("Kafka is away, records wait: {reason}");
+        }
+    }
 }
 
 impl Link {
     fn verdict(&self) -> Option<Failure> {
-        let is_final = self.rejections > 1 && self.is_all_down && !self.has_delivered;
+        let is_final = self.rejections > 1 && self.is_all_down && !self.is_let_in;
         let rejection = self.rejection.as_ref().filter(|_| is_final)?;
         Some(Failure::new(
             Class::Configuration,
@@ -143,9 +159,7 @@ impl ProducerContext for Context {
         let Tag { ticket, asks_for_partition } = Tag::from_opaque(opaque);
         let outcome = match result {
             Ok(_) => {
-                if !self.is_well.load(Ordering::Relaxed) {
-                    self.on_answer();
-                }
+                self.on_answer();
                 Ok(())
             }
             Err((error, message)) => {
@@ -242,6 +256,17 @@ mod tests {
             assert!(verdict.reason.contains("invalid credentials;"), "{verdict}");
         }
         assert_eq!(after(&[first, down, again]).1, [News::Rejected, News::Known, News::Known]);
+    }
+
+    #[test]
+    fn silence_is_told_once_and_an_answer_ends_it_without_a_delivery() {
+        let context = Context::default();
+        context.on_silence("no broker has answered within 2 s");
+        assert!(context.link().is_away);
+        assert_eq!(context.link().on_error(Code::AllBrokersDown, "1/1 brokers are down"), News::Known);
+        context.on_answer();
+        assert!(!context.link().is_away);
+        assert_eq!(context.last_error(), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use walpost_core::record::Record;
 use crate::classify::{self, Undelivered};
 use crate::context::Context;
 use crate::inbox::{Report, Tag};
+use crate::pulse::Pulse;
 use crate::settings::Settings;
 
 /// How long a reset waits for answers to what is on the wire already. Each that comes is a record that is not repeated.
@@ -52,6 +53,7 @@ pub struct Producer {
     pub(crate) reports: Vec<Report>,
     /// When the reports in the inbox are worth taking; `None` while it may be empty.
     ripe_at: Option<Instant>,
+    pulse: Pulse,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
     /// Whether that was said while there was nothing to call back.
@@ -80,6 +82,7 @@ impl Producer {
             outstanding: 0,
             reports: Vec::new(),
             ripe_at: None,
+            pulse: Pulse::new(),
             is_recalled: false,
             is_told: false,
         })
@@ -129,6 +132,9 @@ impl Producer {
 
     /// Turns the reports that were taken into deliveries.
     fn hand_over(&mut self, into: &mut Vec<Delivery>) {
+        if self.reports.iter().any(|report| report.outcome.is_ok()) {
+            self.pulse.heard();
+        }
         let mut cause = None;
         let client = &self.client;
         into.extend(self.reports.drain(..).map(|report| {
@@ -187,6 +193,7 @@ impl Sink for Producer {
         match self.client.send(message) {
             Ok(()) => {
                 self.outstanding += 1;
+                self.pulse.publishes_to(&record.topic);
                 Ok(())
             }
             Err((KafkaError::MessageProduction(Code::QueueFull), _)) => Err(Refusal::Full),
@@ -216,13 +223,20 @@ impl Sink for Producer {
                 self.is_told = true;
                 return;
             }
-            self.client.client().context().inbox().arrived().await;
-            self.ripe_at = Some(Instant::now() + GATHER);
+            let inbox = self.client.client().context().inbox();
+            tokio::select! {
+                () = inbox.arrived() => self.ripe_at = Some(Instant::now() + GATHER),
+                () = self.pulse.beat(&self.client), if self.outstanding == 0 => {}
+            }
         }
     }
 
     fn verdict(&self) -> Option<Failure> {
         self.client.client().context().verdict()
+    }
+
+    fn away(&self) -> Option<&str> {
+        self.pulse.away()
     }
 
     /// Gives everything back and makes a new client from the same settings, in at most 30 s.
@@ -250,6 +264,7 @@ impl Sink for Producer {
         let old = std::mem::replace(&mut self.client, fresh?);
         self.is_recalled = false;
         self.is_told = false;
+        self.pulse.renew();
         tokio::task::spawn_blocking(move || drop(old));
         debug!("the Kafka client was made anew");
         Ok(())

@@ -248,6 +248,10 @@ impl Sink for Transactional {
         self.producer.verdict()
     }
 
+    fn away(&self) -> Option<&str> {
+        self.producer.away()
+    }
+
     /// Aborts, if the broker can be told soon, and gives everything back. Nothing is accepted then until [`open`](Self::open).
     async fn reset(&mut self) -> Result<(), Failure> {
         self.abort(ABORT_LIMIT).await;
