@@ -1,7 +1,8 @@
 //! A file: locked for as long as a relay runs, written beside itself, flushed, and put in place by one rename.
 //!
 //! A crash at any moment leaves the old or the new checkpoint whole. What is damaged all the same (a disk's fault, an editor) is
-//! found by a checksum and refused; a missing file is no checkpoint.
+//! found by a checksum and refused; a missing file is no checkpoint, and a
+//! missing folder a disk that is away.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -168,7 +169,8 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 fn read(path: &Path) -> Result<Option<Checkpoint>, Error> {
     match fs::read(path) {
         Ok(bytes) => decode(path, &bytes).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(path).is_dir() => Ok(None),
+        // Where the folder is missing too, it is the disk that is away.
         Err(source) => Err(Error::File { path: path.to_owned(), action: "read", source }),
     }
 }
@@ -183,10 +185,13 @@ fn write(path: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
     sync_folder(path)
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A rename is durable once its folder is.
 fn sync_folder(path: &Path) -> Result<(), Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| Error::File {
+    File::open(folder_of(path)).and_then(|folder| folder.sync_all()).map_err(|source| Error::File {
         path: path.to_owned(),
         action: "made durable",
         source,

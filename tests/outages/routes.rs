@@ -1,0 +1,141 @@
+//! The broker is there and does not take what it took before: the topic is gone, a right or a password was taken away.
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::servers::{kafka_tool, shared_kafka, shared_postgres};
+
+use super::{Sign, assert_over, assert_seen, start_ready};
+use crate::observe::value;
+use crate::rig::{LIMIT, PARTITIONS, Rig, eventually};
+use crate::security::{guarded_kafka, log_in};
+
+const PASSWORD: &str = "first-pearl";
+const NEXT_PASSWORD: &str = "second-pearl";
+
+/// What is seen of a route that is closed. The reason is the topic's name, or more.
+fn closed(reason: &str) -> Sign<'_> {
+    Sign { state: "holding", reason, figure: ("walpost_held_seconds", &[("class", "route")]), at_least: 1.0 }
+}
+
+#[test]
+fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_made_again() {
+    let mut rig = Rig::ready("deleted", &["public.outbox"]);
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    let topics = rig.outboxes[0].topics();
+    for topic in &topics {
+        shared_kafka().delete_topic(topic).unwrap();
+    }
+    // What the topic had went with it, by the will of whoever deleted it.
+    rig.sql("DELETE FROM outbox");
+    rig.insert("after", 0, 10);
+    let end = rig.value("SELECT pg_current_wal_flush_lsn()");
+    let topic = rig.truth().rows().next().unwrap().topic.clone();
+    assert_seen(&mut rig, &relay, &closed(&topic));
+    relay
+        .wait_for_log(&format!("kafka-topics.sh --bootstrap-server <broker> --create --topic {topic}"), LIMIT)
+        .unwrap();
+    assert_eq!(rig.slot(&format!("confirmed_flush_lsn >= '{end}'")), "f", "what is not delivered is owed");
+    for topic in &topics {
+        shared_kafka().create_topic(topic, PARTITIONS).unwrap();
+    }
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+/// Runs one of Kafka's programs against the guarded broker, as its superuser.
+#[track_caller]
+fn administer(class: &str, arguments: &[&str]) {
+    let mut tool = kafka_tool(class).unwrap();
+    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
+}
+
+#[track_caller]
+fn set_password(user: &str, password: &str) {
+    let credentials = format!("SCRAM-SHA-512=[password={password}]");
+    let user = ["--entity-type", "users", "--entity-name", user];
+    administer(
+        "org.apache.kafka.tools.ConfigCommand",
+        &[&["--alter", "--add-config", &credentials], &user as &[_]].concat(),
+    );
+}
+
+#[track_caller]
+fn allow_to_produce(rig: &Rig, user: &str, is_allowed: bool) {
+    let (principal, prefix) = (format!("User:{user}"), rig.topic(""));
+    let act: &[&str] = if is_allowed { &["--add"] } else { &["--remove", "--force"] };
+    let right = ["--allow-principal", &principal, "--producer", "--topic", &prefix];
+    let pattern = ["--resource-pattern-type", "prefixed"];
+    administer("org.apache.kafka.tools.AclCommand", &[act, &right, &pattern].concat());
+}
+
+/// A relay of a user of its own on the guarded broker, who may produce to its topics.
+fn restricted(label: &str) -> (Rig, String) {
+    let mut rig = Rig::ready_on(shared_postgres(), guarded_kafka().endpoint(), label, &["public.outbox"]);
+    let user = rig.database.name().to_owned();
+    set_password(&user, PASSWORD);
+    allow_to_produce(&rig, &user, true);
+    log_in(&mut rig, &user, "SCRAM-SHA-512", PASSWORD);
+    (rig, user)
+}
+
+#[test]
+fn a_right_that_is_taken_away_holds_the_stream_until_it_is_given_back() {
+    let (mut rig, user) = restricted("forbidden");
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    allow_to_produce(&rig, &user, false);
+    rig.insert("after", 0, 10);
+    let topic = rig.truth().rows().next().unwrap().topic.clone();
+    assert_seen(&mut rig, &relay, &closed(&format!("--producer --topic {topic}")));
+    relay.wait_for_log("kafka-acls.sh --bootstrap-server <broker> --add --allow-principal", LIMIT).unwrap();
+    assert!(value(&relay, "walpost_undelivered_records_total", &[("class", "route")]) >= 1.0);
+    allow_to_produce(&rig, &user, true);
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_password_that_is_changed_under_a_running_relay_is_told_and_waited_for_and_a_new_start_with_the_new_one_goes_on() {
+    let (mut rig, user) = restricted("rotated");
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    // The broker asks for it again every few seconds.
+    set_password(&user, NEXT_PASSWORD);
+    relay.wait_for_log("a broker does not let walpost in", LIMIT).unwrap();
+    let locked_out = Sign {
+        state: "streaming",
+        reason: "the sink has been away for",
+        figure: ("walpost_sink_away_seconds", &[]),
+        at_least: 1.0,
+    };
+    assert_seen(&mut rig, &relay, &locked_out);
+    rig.insert("after", 0, 10);
+    let unacknowledged = Sign {
+        reason: "the sink has not acknowledged anything for",
+        figure: ("walpost_unacknowledged_seconds", &[]),
+        ..locked_out
+    };
+    assert_seen(&mut rig, &relay, &unacknowledged);
+    assert!(relay.is_running(), "a broker may be restarted in the midst of a change");
+    relay.kill9().unwrap();
+    log_in(&mut rig, &user, "SCRAM-SHA-512", NEXT_PASSWORD);
+    let relay = start_ready(&mut rig);
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Allowed);
+    // Put back in time, it needs no new start.
+    let lines = relay.log_lines();
+    set_password(&user, PASSWORD);
+    relay.wait_for_log_since(lines, "a broker does not let walpost in", LIMIT).unwrap();
+    rig.insert("again", 0, 10);
+    set_password(&user, NEXT_PASSWORD);
+    eventually("the relay to come in again", || value(&relay, "walpost_owed_records", &[]) == 0.0);
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Allowed);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
