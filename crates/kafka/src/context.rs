@@ -15,6 +15,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tracing::{debug, error, info, warn};
 use walpost_core::failure::{Class, Failure};
 
+use crate::classify::{self, Undelivered};
 use crate::inbox::{Inbox, Loss, Report, Tag};
 
 /// The callbacks' side of one client.
@@ -33,6 +34,8 @@ pub(crate) struct Context {
 struct Link {
     /// A broker has answered, so that the settings are right.
     is_let_in: bool,
+    /// A broker has taken a record, so that the user may produce.
+    has_delivered: bool,
     is_away: bool,
     is_all_down: bool,
     /// What a broker, or TLS, said last when it would not have us.
@@ -46,6 +49,12 @@ struct Link {
 }
 
 impl Context {
+    /// For the client that follows this one's. What was good before is not taken for a fault of the settings.
+    pub(crate) fn successor(&self) -> Self {
+        let Link { is_let_in, has_delivered, .. } = *self.link();
+        Self { link: Mutex::new(Link { is_let_in, has_delivered, ..Link::default() }), ..Self::default() }
+    }
+
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.inbox
     }
@@ -58,6 +67,17 @@ impl Context {
     /// Why no broker will have us, if none does and none ever did: the settings are wrong, and waiting would not help.
     pub(crate) fn verdict(&self) -> Option<Failure> {
         self.link().verdict()
+    }
+
+    /// Whether a broker has taken a record of this user.
+    pub(crate) fn has_delivered(&self) -> bool {
+        self.link().has_delivered
+    }
+
+    /// What becomes of a record after this error.
+    pub(crate) fn failure(&self, code: Code, record: &Undelivered<'_>) -> Failure {
+        let judge = if self.has_delivered() { classify::failure_of_known_user } else { classify::failure };
+        judge(code, record)
     }
 
     /// Whether every broker that is known was lost or never found.
@@ -77,13 +97,11 @@ impl Context {
 
     /// A broker has done what it was asked for.
     pub(crate) fn on_answer(&self) {
-        if self.is_well.load(Ordering::Relaxed) {
-            return;
-        }
         let mut link = self.link();
         let was_away = link.is_away || link.rejection.is_some();
-        *link = Link { is_let_in: true, ..Link::default() };
-        self.is_well.store(true, Ordering::Relaxed);
+        *link = Link { is_let_in: true, has_delivered: link.has_delivered, ..Link::default() };
+        // Of the first delivery it has to be learnt that it is one.
+        self.is_well.store(link.has_delivered, Ordering::Relaxed);
         drop(link);
         if was_away {
             info!("Kafka answers again");
@@ -159,7 +177,10 @@ impl ProducerContext for Context {
         let Tag { ticket, asks_for_partition } = Tag::from_opaque(opaque);
         let outcome = match result {
             Ok(_) => {
-                self.on_answer();
+                if !self.is_well.load(Ordering::Relaxed) {
+                    self.link().has_delivered = true;
+                    self.on_answer();
+                }
                 Ok(())
             }
             Err((error, message)) => {
@@ -271,8 +292,9 @@ mod tests {
 
     #[test]
     fn a_password_that_worked_before_is_waited_for() {
-        let context = Context::default();
-        context.on_answer();
+        let before = Context::default();
+        before.on_answer();
+        let context = before.successor();
         for (code, reason) in [
             (Code::Authentication, "invalid credentials"),
             (Code::AllBrokersDown, "1/1 brokers are down"),

@@ -75,7 +75,7 @@ impl Producer {
     /// # Errors
     /// librdkafka refuses the settings as a whole, or cannot read a file that they name; the class is `Configuration`.
     pub fn new(settings: Settings) -> Result<Self, Failure> {
-        let client = connect(&settings)?;
+        let client = connect(&settings, Context::default())?;
         Ok(Self {
             settings,
             client,
@@ -140,9 +140,9 @@ impl Producer {
         into.extend(self.reports.drain(..).map(|report| {
             let outcome = report.outcome.map_err(|loss| match loss.code {
                 Code::PurgeQueue | Code::PurgeInflight | Code::Fatal => {
-                    cause.get_or_insert_with(|| Cause::of(client)).failure(loss.code, &loss.record())
+                    cause.get_or_insert_with(|| Cause::of(client)).failure(client, loss.code, &loss.record())
                 }
-                code => classify::failure(code, &loss.record()),
+                code => client.client().context().failure(code, &loss.record()),
             });
             Delivery { ticket: report.ticket, outcome }
         }));
@@ -198,12 +198,12 @@ impl Sink for Producer {
             }
             Err((KafkaError::MessageProduction(Code::QueueFull), _)) => Err(Refusal::Full),
             Err((KafkaError::MessageProduction(Code::Fatal), _)) => {
-                Err(Cause::of(&self.client).failure(Code::Fatal, &about).into())
+                Err(Cause::of(&self.client).failure(&self.client, Code::Fatal, &about).into())
             }
             Err((error, _)) => {
                 // The only error without a code is a NUL in the name of the topic.
                 let code = error.rdkafka_error_code().unwrap_or(Code::InvalidTopic);
-                Err(classify::failure(code, &about).into())
+                Err(self.client.client().context().failure(code, &about).into())
             }
         }
     }
@@ -257,7 +257,8 @@ impl Sink for Producer {
             }
         }
         let settings = self.settings.clone();
-        let fresh = timeout_at(deadline, tokio::task::spawn_blocking(move || connect(&settings))).await;
+        let context = self.client.client().context().successor();
+        let fresh = timeout_at(deadline, tokio::task::spawn_blocking(move || connect(&settings, context))).await;
         let Ok(Ok(fresh)) = fresh else {
             return Err(Failure::new(Class::Sink, "the Kafka client cannot be made anew in time; it is tried again"));
         };
@@ -292,17 +293,17 @@ impl Cause {
         }
     }
 
-    fn failure(&self, code: Code, record: &Undelivered<'_>) -> Failure {
+    fn failure(&self, client: &ThreadedProducer<Context>, code: Code, record: &Undelivered<'_>) -> Failure {
         match self {
             Self::Other => classify::failure(code, record),
             Self::Verdict(failure) => failure.clone(),
-            Self::Fatal(fatal) => classify::failure(*fatal, record),
+            Self::Fatal(fatal) => client.client().context().failure(*fatal, record),
         }
     }
 }
 
-fn connect(settings: &Settings) -> Result<ThreadedProducer<Context>, Failure> {
-    ThreadedProducer::from_config_and_context(&settings.client_config(), Context::default())
+fn connect(settings: &Settings, context: Context) -> Result<ThreadedProducer<Context>, Failure> {
+    ThreadedProducer::from_config_and_context(&settings.client_config(), context)
         .map_err(|error| Failure::new(Class::Configuration, refusal_of_settings(&error)))
 }
 
