@@ -264,6 +264,8 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
     for (ticket, (error, class)) in (0..).zip([
+        // Before a record was taken.
+        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Configuration),
         (RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::Row),
@@ -271,7 +273,7 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::Row),
         (RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, Class::Row),
         (RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Class::Route),
-        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Configuration),
+        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Sink),
         (RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, Class::Sink),
         (RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, Class::Sink),
         (RD_KAFKA_RESP_ERR_UNKNOWN, Class::Sink),
@@ -287,7 +289,7 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         publish(&mut producer, "orders", ticket..ticket + 1).await;
         assert_eq!(delivered(&deliveries(&mut producer, 1).await), [ticket], "{error:?}");
     }
-    assert_eq!(values(&cluster, "orders", 12), (0..12).collect::<Vec<_>>());
+    assert_eq!(values(&cluster, "orders", 13), (0..13).collect::<Vec<_>>());
 }
 
 #[tokio::test]
