@@ -31,10 +31,10 @@ struct Sign<'a> {
     at_least: f64,
 }
 
-/// A relay that streams and is ready.
+/// A relay that streams and is ready, and logs what it does by default.
 #[track_caller]
 fn start_ready(rig: &mut Rig) -> Relay {
-    rig.configure(|config| config.set("http", "stalled_after_ms", STALLED_AFTER));
+    rig.configure(|config| config.set("http", "stalled_after_ms", STALLED_AFTER).unset("log", "level"));
     let relay = rig.start_streaming();
     wait_until_ready(&relay);
     relay

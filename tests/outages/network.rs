@@ -88,7 +88,10 @@ fn a_slow_network_to_the_broker_delays_and_is_no_fault_while_acknowledgements_co
     let kafka = breakable_kafka();
     let network = broker_network();
     let mut rig = by_network(&kafka, "slow_broker");
-    rig.configure(|config| config.set("sink.kafka", "compression.type", r#""none""#));
+    // What takes longer than that to pass would never pass.
+    rig.configure(|config| {
+        config.unset("sink.kafka", "socket.timeout.ms").set("sink.kafka", "compression.type", r#""none""#)
+    });
     let relay = start_ready(&mut rig);
     network.slow(200_000);
     let since = Instant::now();

@@ -63,8 +63,9 @@ impl Pulse {
         self.ask_at = Instant::now() + ASK_AGAIN;
     }
 
-    /// A broker has answered, whatever it was asked.
+    /// A broker has answered, whatever it was asked. A question that is still out is an old one, and its answer is not waited for.
     pub(crate) fn heard(&mut self) {
+        self.question = None;
         self.ask_at = Instant::now() + QUIET;
         self.away = None;
     }
