@@ -117,7 +117,6 @@ fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_before_it_se
     first.sigcont().unwrap();
     wait_until_unready(&first, "standing_by", &format!("process {}", rig.walsender().unwrap()));
     first.wait_for_log_since(lines, "standing by", LIMIT).unwrap();
-    assert!(value(&first, "walpost_reconnects_total", &[("cause", "source_silent")]) >= 0.0, "{}", first.log());
     network.pass();
     second.kill9().unwrap();
     wait_until_ready(&first);

@@ -97,7 +97,6 @@ fn the_name_of_a_broker_that_does_not_resolve_is_told_while_nothing_is_owed() {
     });
     rig.insert("key", 0, 10);
     assert_seen(&mut rig, &relay, &AWAY);
-    rig.call(&["check"]).assert_said(5, &["none of kafka.invalid:9092 answers", "correct bootstrap.servers"]);
     relay.kill9().unwrap();
     rig.configure(|config| config.kafka(shared_kafka().bootstrap()));
     let relay = start_ready(&mut rig);

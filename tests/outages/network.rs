@@ -22,7 +22,7 @@ const UNACKNOWLEDGED: Sign<'_> = Sign {
 fn by_network(kafka: &walpost_testkit::servers::Kafka, label: &str) -> Rig {
     let mut rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), label, &["public.outbox"]);
     rig.reach_kafka_by_network();
-    rig.configure(|config| config.set("sink.kafka", "socket.timeout.ms", "\"3000\""));
+    rig.configure(|config| config.set("sink.kafka", "socket.timeout.ms", "\"2000\""));
     rig
 }
 

@@ -394,6 +394,34 @@ async fn an_outage_delays_records_and_keeps_their_order() {
     assert_eq!(values(&cluster, "orders", 200), (0..200).collect::<Vec<_>>());
 }
 
+/// Waits until the producer thinks so, of which it hears while it waits for deliveries that there are none of.
+async fn wait_until_away(producer: &mut Producer, is_away: bool) {
+    let wait = async {
+        while producer.away().is_some() != is_away {
+            let mut none = Vec::new();
+            let _ = timeout(Duration::from_millis(50), producer.next_deliveries(&mut none)).await;
+            assert_eq!(none, []);
+        }
+    };
+    timeout(PATIENCE, wait).await.unwrap();
+}
+
+#[tokio::test]
+async fn brokers_that_are_away_are_noticed_with_nothing_on_its_way_and_so_is_their_return() {
+    let cluster = cluster(&["orders"]);
+    // Who has published nothing, and who has.
+    for records in [0, 1] {
+        let mut producer = producer(&cluster, &[]);
+        publish(&mut producer, "orders", 0..records).await;
+        deliveries(&mut producer, usize::try_from(records).unwrap()).await;
+        assert_eq!(producer.away(), None);
+        cluster.broker_down(-1).unwrap();
+        wait_until_away(&mut producer, true).await;
+        cluster.broker_up(-1).unwrap();
+        wait_until_away(&mut producer, false).await;
+    }
+}
+
 #[tokio::test]
 async fn a_missing_topic_is_a_closed_route_until_it_is_there() {
     let cluster = cluster(&["orders"]);
