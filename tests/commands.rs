@@ -314,7 +314,7 @@ fn a_relay_with_nothing_but_the_slot_resumes_where_the_last_stopped() {
     publish_and_stop(&rig, 20);
     rig.call(&["checkpoint", "show"]).assert_said(0, &[&rig.slot("confirmed_flush_lsn")]);
     for action in ["forget", "adopt-slot"] {
-        rig.call(&["checkpoint", action]).assert_said(4, &["keeps nothing besides", "postgres or file"]);
+        rig.call(&["checkpoint", action]).assert_said(3, &["keeps nothing besides", "postgres or file"]);
     }
 }
 
@@ -350,7 +350,7 @@ fn show_tells_what_is_there_what_is_missing_and_what_helps() {
     rig.call(&["checkpoint", "forget"]).assert_said(0, &["is forgotten"]);
     rig.call(&["checkpoint", "forget"]).assert_said(0, &["was not there"]);
     rig.call(&["checkpoint", "show"]).assert_said(0, &["checkpoint: none", "no checkpoint"]);
-    rig.call(&["checkpoint", "copy", "--to", "postgres"]).assert_said(4, &["no checkpoint to copy"]);
+    rig.call(&["checkpoint", "copy", "--to", "postgres"]).assert_said(11, &["no checkpoint to copy"]);
     rig.sql(&format!("SELECT pg_drop_replication_slot('{name}')"));
     rig.call(&["checkpoint", "adopt-slot"]).assert_said(4, &[name, "does not exist", "walpost init"]);
     rig.call(&["checkpoint", "show"]).assert_said(0, &[&format!("{name} does not exist"), "walpost init"]);

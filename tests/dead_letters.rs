@@ -3,6 +3,7 @@
 //! The letters are made here, as a relay would make them; nothing is published.
 
 mod commands;
+mod deadlocks;
 mod store;
 
 use std::future::Future;

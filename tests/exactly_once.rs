@@ -233,7 +233,7 @@ fn wait_for_new(consumer: &mut Consumer) {
 }
 
 /// All that a reader of committed records sees of the rig's topics, once the relay is gone: up to marks that are written behind it.
-fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
+pub(crate) fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
     let truth = rig.truth();
     let topics: BTreeSet<String> = truth.rows().map(|row| row.topic.clone()).collect();
     let given = [("bootstrap.servers", kafka.bootstrap())];
@@ -348,5 +348,21 @@ fn an_idle_relay_lets_the_slot_move_and_commands_look_after_the_checkpoint() {
     rig.call(&["checkpoint", "copy", "--to", &file]).assert_said(0, &["was copied"]);
     rig.call(&["checkpoint", "forget"]).assert_said(0, &["is forgotten"]);
     rig.call(&["checkpoint", "forget"]).assert_said(0, &["was not there"]);
+    assert_exactly_once(&rig, shared_kafka());
+}
+
+#[test]
+fn a_relay_that_may_create_makes_the_topic_of_checkpoints_where_nothing_else_is_missing() {
+    let mut rig = rig(shared_kafka(), "topicless");
+    let topic = format!("another-checkpoint-{}", rig.database.name());
+    rig.configure(|config| config.set("checkpoint", "topic", &format!("{topic:?}")));
+    rig.start().wait(LIMIT).unwrap().assert_said(6, &[&topic, "run: walpost init"]);
+    rig.configure(|config| config.set("source", "create", "true"));
+    let relay = rig.start_streaming();
+    relay.wait_for_log("made the topic of checkpoints", LIMIT).unwrap();
+    relay.wait_for_log("no checkpoint", LIMIT).unwrap();
+    rig.insert("a", 1, 10);
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
     assert_exactly_once(&rig, shared_kafka());
 }

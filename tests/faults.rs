@@ -320,38 +320,6 @@ fn where_bad_rows_stop_the_relay_it_stops_behind_all_rows_before_one() {
 }
 
 #[test]
-fn a_publication_that_is_dropped_under_the_relay_is_named() {
-    let rig = Rig::ready("unpublished", &["public.outbox"]);
-    let relay = rig.start_streaming();
-    rig.insert("key", 0, 10);
-    rig.assert_delivered(Repeats::Forbidden);
-    let name = rig.database.name();
-    rig.sql(&format!("DROP PUBLICATION {name}"));
-    rig.insert("key", 10, 10);
-    relay.wait(LIMIT).unwrap().assert_said(4, &[&format!("\"{name}\"")]);
-}
-
-#[test]
-fn an_outbox_that_is_no_longer_published_ends_the_relay_before_it_passes_over_more_of_its_rows() {
-    let cases = [
-        ("taken", "ALTER PUBLICATION $ DROP TABLE outbox"),
-        ("renamed", "ALTER TABLE outbox RENAME TO outbox_of_old"),
-        (
-            "recreated",
-            "CREATE TABLE fresh (LIKE outbox INCLUDING ALL); DROP TABLE outbox; ALTER TABLE fresh RENAME TO outbox",
-        ),
-    ];
-    for (label, change) in cases {
-        let rig = Rig::ready(label, &["public.outbox"]);
-        let relay = rig.start_streaming();
-        rig.insert("key", 0, 10);
-        rig.assert_delivered(Repeats::Forbidden);
-        rig.sql(&change.replace('$', rig.database.name()));
-        relay.wait(LIMIT).unwrap().assert_said(4, &["outbox public.outbox", "passed over", "walpost init"]);
-    }
-}
-
-#[test]
 fn what_is_in_flight_to_a_missing_topic_fills_no_log() {
     let mut rig = Rig::empty("flood");
     let table = "CREATE TABLE outbox (id int, aggregatetype text, aggregateid text, type text, payload text)";

@@ -8,6 +8,7 @@
 
 mod bounds;
 mod chaos;
+mod checkpoint_file;
 mod cli;
 mod commands;
 mod config;
@@ -24,6 +25,7 @@ mod outages;
 mod papers;
 mod parity;
 mod parking;
+mod postgres_faults;
 mod repair;
 mod rig;
 mod security;

@@ -212,13 +212,19 @@ fn a_second_relay_at_the_same_address_is_told_which_key_to_change() {
 fn status_says_from_outside_what_is_not_well_and_ends_with_10() {
     let rig = Rig::ready("status", &["public.outbox"]);
     let name = rig.database.name();
-    rig.call(&["status"]).assert_said(10, &["no relay reads the slot", "walpost run", "read by nobody"]);
+    let words = ["no relay reads the slot", "walpost run", "read by nobody", "letters:    none"];
+    rig.call(&["status"]).assert_said(10, &words);
+    rig.sql("DROP TABLE walpost.dead_letter");
+    rig.call(&["status"]).assert_said(10, &["letters:    the table walpost.dead_letter does not exist"]);
+    rig.init();
     let relay = rig.start_streaming();
     rig.insert("key", 0, 10);
     eventually("a relay that is well", || rig.call(&["status"]).code() == Some(0));
     let told: Value = serde_json::from_str(&rig.call(&["status", "--json"]).output).unwrap();
     assert_eq!((&told["healthy"], &told["slot"]["name"], &told["relay"]), (&true.into(), &name.into(), &name.into()));
     assert!(told["slot"]["retained_bytes"].is_u64() && told["checkpoint"]["position"].is_string(), "{told}");
+    let lie = |letters: i64| serde_json::json!({"exists": true, "letters": letters, "roots": letters, "keys": letters, "parked_bytes": 0, "marked": 0, "oldest_seconds": null});
+    assert_eq!(told["dead_letters"], lie(0), "{told}");
     relay.stop(LIMIT).unwrap().assert_success();
     rig.sql(&format!("ALTER PUBLICATION {name} DROP TABLE outbox"));
     rig.call(&["status"]).assert_said(10, &["passed over", "walpost init"]);

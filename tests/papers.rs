@@ -411,21 +411,21 @@ fn names_of_tests(folder: &Path, names: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_test_that_the_page_of_pitfalls_names_exists() {
+fn every_test_that_a_page_names_exists() {
     let mut names = BTreeSet::new();
     for folder in ["tests", "crates"] {
         names_of_tests(&root().join(folder), &mut names);
     }
-    let page = read("docs/pitfalls.md");
+    let page = read("docs/pitfalls.md") + &read("docs/testing.md");
     let is_name = |span: &&str| {
         span.contains('_') && span.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit())
     };
     let named: BTreeSet<&str> =
         code_spans(&page).into_iter().filter(is_name).filter(|span| !NO_TESTS.contains(span)).collect();
-    assert!(named.len() > 40, "the page names its tests: {named:?}");
+    assert!(named.len() > 40, "the pages name their tests: {named:?}");
     let missing: Vec<&&str> = named.iter().filter(|name| !names.contains(**name)).collect();
     assert!(missing.is_empty(), "no such tests: {missing:?}");
 }
 
-/// Names in the page of pitfalls that are PostgreSQL's.
+/// Names in these pages that are PostgreSQL's.
 const NO_TESTS: &[&str] = &["pg_terminate_backend", "invalidation_reason"];

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod standby;
+mod transactional;
 
 use std::path::PathBuf;
 
@@ -381,7 +382,7 @@ fn a_checkpoint_file_that_a_relay_holds_keeps_repair_away() {
     eventually("the slot to be free", || rig.walsender().is_none());
     drop_slot(&rig);
     let refused = rig.call(&["repair", "--fill", "--since", "2026-01-01T00:00:00Z", "--yes"]);
-    refused.assert_said(4, &["is in use by another process"]);
+    refused.assert_said(11, &["is in use by another process"]);
     assert!(rig.sql(&format!("SELECT 1 FROM pg_replication_slots WHERE slot_name = '{name}'")).is_empty());
     relay.kill9().unwrap();
 }

@@ -13,7 +13,7 @@ use walpost_testkit::servers::{Authentication, Certificates, Kafka, Postgres, Sc
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// What must be written another way in a URL, in SQL, in a password file, or before it is hashed (RFC 4013).
-const PASSWORD: &str = r#"pearl /?#@:%& "'\ öª€"#;
+pub(crate) const PASSWORD: &str = r#"pearl /?#@:%& "'\ öª€"#;
 /// A part of it that no encoding changes, and that nothing else says.
 const TELLTALE: &str = "pearl";
 
@@ -25,7 +25,7 @@ const CERTIFIED: &str = "certified";
 const BY_SOCKET: &str = "by_socket";
 
 /// Offers TLS, asks for passwords, and listens on an address that its certificate does not name.
-fn guarded_postgres() -> &'static Postgres {
+pub(crate) fn guarded_postgres() -> &'static Postgres {
     static SERVER: OnceLock<Postgres> = OnceLock::new();
     SERVER.get_or_init(|| {
         let server = Postgres::builder()
@@ -57,7 +57,7 @@ fn grants(role: &str) -> String {
 
 /// A relay on the guarded server that writes to its standard output, and the name of a role of its own, which has
 /// [`PASSWORD`] and no more rights than it needs.
-fn guarded(label: &str) -> (Rig, String) {
+pub(crate) fn guarded(label: &str) -> (Rig, String) {
     let mut rig = Rig::ready_on(guarded_postgres().endpoint(), shared_kafka(), label, &["public.outbox"]);
     let role = format!("{}_role", rig.database.name());
     rig.sql(&format!("{}; {}; {}", create_role(&role), grants(&role), grants(BY_SOCKET)));
@@ -65,7 +65,7 @@ fn guarded(label: &str) -> (Rig, String) {
     (rig, role)
 }
 
-fn reach(rig: &mut Rig, url: &str) {
+pub(crate) fn reach(rig: &mut Rig, url: &str) {
     rig.configure(|config| config.set("source", "url", &toml_string(url)));
 }
 

@@ -3,6 +3,8 @@
 //! Nothing is configured here that could be configured in the file, so that what a relay does can be read in one place.
 
 mod dlq;
+#[cfg(test)]
+mod named;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

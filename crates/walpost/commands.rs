@@ -53,8 +53,7 @@ fn postgres_refused(error: &PostgresError) -> Ended {
 /// The end of a command that a checkpoint store did not let go on.
 fn checkpoint_refused(error: &crate::store::Error) -> Ended {
     let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
-    let exit = if error.class().is_some() { Exit::SourceRefused } else { Exit::SinkRefused };
-    Ended::with_sentence(exit, sentence)
+    Ended::with_sentence(error.exit(), sentence)
 }
 
 fn refused(class: Class, error: &dyn std::error::Error) -> Ended {

@@ -61,6 +61,8 @@ exits! {
     ForcedStop = 9,
     /// `walpost status` found that not all is well
     Unwell = 10,
+    /// The checkpoint store refuses, or what it holds cannot be used, and only an operator can change that
+    CheckpointRefused = 11,
     /// Start refused: there is neither a slot nor a checkpoint
     Fresh = 20,
     /// Start refused: there is a checkpoint and no slot

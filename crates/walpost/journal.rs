@@ -6,7 +6,7 @@ use std::time::Duration;
 use walpost_core::description::Description;
 use walpost_core::failure::Failure;
 use walpost_core::finding::{Finding, Severity};
-use walpost_core::outbox::TableName;
+use walpost_core::outbox::{Outbox, TableName};
 use walpost_core::poison::{Cause, Conclusion, DeadLetter, LetterId};
 use walpost_core::port::Refusal;
 use walpost_core::record::Record;
@@ -30,6 +30,24 @@ pub fn start(state: &StartState) {
     match state {
         StartState::Resume { .. } => tracing::debug!("{sentence}"),
         _ => tracing::warn!("{}", with_remedy(&sentence, state.remedy().as_deref())),
+    }
+}
+
+/// An outbox was out of its publications for a moment.
+pub fn publication_broke(table: &TableName) {
+    tracing::error!(
+        %table,
+        "an outbox was taken out of its publication and put back, or table or publication were made anew: unless that was done in one transaction, rows committed in between were passed over; to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before it"
+    );
+}
+
+/// Tables whose rows are not in all of the log that the slot keeps; told of the outboxes among them.
+pub fn late_members(late: &[TableName], outboxes: &[Outbox]) {
+    for table in late.iter().filter(|table| outboxes.iter().any(|outbox| outbox.table == **table)) {
+        tracing::warn!(
+            %table,
+            "an outbox was added to its publication after the slot's log begins: what was committed into it before is not in the stream; if it had been published before, rows that were committed while it was not are passed over, and to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before that"
+        );
     }
 }
 

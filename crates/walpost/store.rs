@@ -8,7 +8,9 @@ use walpost_postgres::checkpoint::{self, Store, at_slot};
 use walpost_postgres::error::Class;
 
 #[cfg(feature = "kafka")]
-use walpost_kafka::{CheckpointError, CheckpointTopic};
+use walpost_kafka::{CheckpointError, CheckpointTopic, ReadError};
+
+use crate::exit::Exit;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -61,6 +63,34 @@ impl Error {
             Self::Own(error) => Some(error.class()),
             #[cfg(feature = "kafka")]
             Self::Kafka(_) => None,
+        }
+    }
+
+    /// Whether a relay that streams goes on trying. Nobody sees from here whether a folder that is gone, or a disk that is read-only, comes back; but
+    /// the relay has written there, and publishes meanwhile.
+    #[must_use]
+    pub fn is_retried_under_way(&self) -> bool {
+        self.is_retried() || matches!(self, Self::Own(checkpoint::Error::File { .. }))
+    }
+
+    /// The code that the process ends with because of it: whose refusal it is.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Own(checkpoint::Error::Postgres { .. } | checkpoint::Error::NoPosition { .. }) => Exit::SourceRefused,
+            Self::Own(checkpoint::Error::SlotKeepsNothing) => Exit::Configuration,
+            Self::Own(checkpoint::Error::NotClaimed | checkpoint::Error::GivenUp) => Exit::Unexpected,
+            Self::Own(_) => Exit::CheckpointRefused,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::Write(_)) => Exit::SinkRefused,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::Read(ReadError::TooLarge { .. })) => Exit::CheckpointRefused,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::Read(_)) => Exit::SinkRefused,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::NotClaimed) => Exit::Unexpected,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(_) => Exit::CheckpointRefused,
         }
     }
 
@@ -178,6 +208,71 @@ impl Checkpoints for AnyStore {
             Self::Own(store) => Ok(store.save(checkpoint).await?),
             #[cfg(feature = "kafka")]
             Self::Kafka(topic) => Ok(topic.save(checkpoint).await?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    fn file(kind: ErrorKind) -> Error {
+        checkpoint::Error::File { path: "c".into(), action: "written", source: kind.into() }.into()
+    }
+
+    #[test]
+    fn the_code_says_whose_refusal_it_is() {
+        let away = checkpoint::Error::Postgres { source: walpost_postgres::Error::Ended };
+        let value = checkpoint::Error::Value { field: "epoch", value: "-1".to_owned() };
+        let cases: Vec<(Error, Exit)> = vec![
+            (away.into(), Exit::SourceRefused),
+            (
+                checkpoint::Error::NoPosition { slot: "s".to_owned(), reason: "r".to_owned() }.into(),
+                Exit::SourceRefused,
+            ),
+            (checkpoint::Error::SlotKeepsNothing.into(), Exit::Configuration),
+            (checkpoint::Error::NotClaimed.into(), Exit::Unexpected),
+            (checkpoint::Error::Locked { path: "c".into() }.into(), Exit::CheckpointRefused),
+            (checkpoint::Error::Fenced { ours: 1, theirs: 2 }.into(), Exit::CheckpointRefused),
+            (checkpoint::Error::Gone { relay: "r".to_owned() }.into(), Exit::CheckpointRefused),
+            (checkpoint::Error::Empty.into(), Exit::CheckpointRefused),
+            (value.into(), Exit::CheckpointRefused),
+            (file(ErrorKind::PermissionDenied), Exit::CheckpointRefused),
+        ];
+        for (error, exit) in cases {
+            assert_eq!(error.exit(), exit, "{error}");
+        }
+    }
+
+    #[cfg(feature = "kafka")]
+    #[test]
+    fn what_the_broker_refuses_is_told_from_what_it_holds() {
+        let topic = || "c".to_owned();
+        let damaged =
+            CheckpointError::Damaged { relay: "r".to_owned(), topic: topic(), reason: "it is empty".to_owned() };
+        for (error, exit) in [
+            (CheckpointError::Read(ReadError::Missing { topic: topic() }), Exit::SinkRefused),
+            (CheckpointError::Read(ReadError::Forbidden { topic: topic() }), Exit::SinkRefused),
+            (CheckpointError::NewerFormat { found: 9 }, Exit::CheckpointRefused),
+            (damaged, Exit::CheckpointRefused),
+        ] {
+            let error = Error::from(error);
+            assert_eq!(error.exit(), exit, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_relay_under_way_goes_on_trying_where_a_start_is_refused() {
+        for (error, at_start, under_way) in [
+            (file(ErrorKind::StorageFull), true, true),
+            (file(ErrorKind::ReadOnlyFilesystem), false, true),
+            (file(ErrorKind::NotFound), false, true),
+            (checkpoint::Error::Fenced { ours: 1, theirs: 2 }.into(), false, false),
+            (checkpoint::Error::NewerFormat { found: 9 }.into(), false, false),
+        ] {
+            assert_eq!((error.is_retried(), error.is_retried_under_way()), (at_start, under_way), "{error}");
         }
     }
 }

@@ -4,6 +4,8 @@
 //! checkpoint once more, claims it, and drives a session to its end. What ended an attempt is decided in one place:
 //! [`decide`]. The sink outlives the attempts; so does, in memory, how far the last one got.
 
+mod publications;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ use walpost_postgres::dead_letter::{self, LetterStore};
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
-use walpost_postgres::preflight;
+use walpost_postgres::preflight::{self, Coverage};
 use walpost_postgres::sql;
 use walpost_postgres::stream::{Stream, StreamSettings};
 
@@ -49,9 +51,6 @@ const SAVE_AGAIN: Duration = Duration::from_millis(50);
 /// How long a statement may take on the session that looks at the server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether the outboxes are still published. What is not comes with no word in the stream.
-const LOOK_AT_PUBLICATIONS: Duration = Duration::from_secs(5);
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Supervisor {
@@ -72,6 +71,10 @@ pub struct Supervisor {
     is_prepared: bool,
     /// Whom the log says that we wait for.
     stands_by_for: Option<String>,
+    /// By what the outboxes were published when that was last looked at.
+    coverage: Option<Coverage>,
+    /// The server's process that last read the slot for us.
+    reader: Option<u32>,
 }
 
 /// How far the last session of this process got, which the checkpoint store may not know yet.
@@ -140,6 +143,8 @@ enum Trouble {
     Postgres(PostgresError),
     /// The checkpoint store could not be read or claimed.
     Checkpoint(store::Error),
+    /// It cannot be reached any more by a relay that has streamed.
+    StoreAway(store::Error),
     /// The brokers refused us for somebody who came after us, or for a transaction that had grown too old.
     Fenced(Failure),
     /// A transaction of the sink could not begin, or was not committed.
@@ -148,6 +153,8 @@ enum Trouble {
     Letters(dead_letter::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
+    /// The server's end of our own last connection still has the slot.
+    Lingering(StartState),
     /// Where we streamed before is a standby now, or only a standby answers: a failover is under way.
     NoPrimary(StartState),
     /// Rows of an outbox would be passed over.
@@ -170,11 +177,12 @@ impl Trouble {
         match self {
             Self::StoppedBefore(_) => "stopped",
             Self::Postgres(_) => "postgres",
-            Self::Checkpoint(_) => "checkpoint",
+            Self::Checkpoint(_) | Self::StoreAway(_) => "checkpoint",
             Self::Fenced(_) => "fenced",
             Self::Transaction(_) => "transaction",
             Self::Letters(_) => "dead_letters",
             Self::Start(_) => "start",
+            Self::Lingering(_) => "lingering",
             Self::NoPrimary(_) => "no_primary",
             Self::Unpublished(_) => "unpublished",
             Self::Misfit(_) => "misfit",
@@ -210,6 +218,8 @@ enum Decision {
     Again(String),
     /// Somebody else has the slot: ask again soon, for as long as it takes. That is how a second instance stands by.
     StandBy(String),
+    /// As above, but it is ourselves: nobody publishes meanwhile.
+    Linger(String),
     /// End the process.
     End(Result<Exit, Ended>),
 }
@@ -244,6 +254,8 @@ impl Supervisor {
             has_streamed: false,
             is_prepared: false,
             stands_by_for: None,
+            coverage: None,
+            reader: None,
         }
     }
 
@@ -269,15 +281,24 @@ impl Supervisor {
                 }
                 Decision::StandBy(reason) => {
                     self.recorder.standing_by(&reason);
-                    if self.stands_by_for.as_ref() != Some(&reason) {
-                        tracing::warn!(reason, "standing by");
-                        self.stands_by_for = Some(reason);
-                    }
-                    let wait = self.backoff.next_wait().min(STAND_BY_INTERVAL);
-                    self.wait(wait).await;
+                    self.ask_again_soon(reason, "standing by").await;
+                }
+                Decision::Linger(reason) => {
+                    self.recorder.lingering(&reason);
+                    self.ask_again_soon(reason, "waiting for the end of our own last connection").await;
                 }
             }
         }
+    }
+
+    /// Waits a moment; what for is said once.
+    async fn ask_again_soon(&mut self, reason: String, doing: &'static str) {
+        if self.stands_by_for.as_ref() != Some(&reason) {
+            tracing::warn!(reason, "{doing}");
+            self.stands_by_for = Some(reason);
+        }
+        let wait = self.backoff.next_wait().min(STAND_BY_INTERVAL);
+        self.wait(wait).await;
     }
 
     /// Waits, but not beyond a stop; the next attempt sees it.
@@ -348,22 +369,27 @@ impl Supervisor {
         let mut store = relay::store(&self.settings);
         // In this order: a relay that stops in between has moved only what is read later.
         let slot = inspect::slot_state(&sql, source.slot()).await.map_err(Trouble::Postgres)?;
-        let stored = store.load().await.map_err(Trouble::Checkpoint)?;
+        let stored = store.load().await.map_err(|error| self.store_trouble(error))?;
         let server = inspect::server_state(&sql, source.connection()).await.map_err(Trouble::Postgres)?;
         let memory = self.memory.filter(|memory| memory.is_of(stored.as_ref(), &server, &store));
         let known =
             stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
         let state = start::compare(&server, slot.as_ref(), known.as_ref(), &relay::wanted(&self.settings));
         let (Some(position), Some(slot)) = (state.start(), slot) else {
-            let is_failover = self.has_streamed && state == StartState::InRecovery;
-            return Err(if is_failover { Trouble::NoPrimary(state) } else { Trouble::Start(state) });
+            return Err(self.no_start(state));
         };
         journal::start(&state);
         let published = inspect::publications(&sql, source.publications()).await.map_err(Trouble::Postgres)?;
         if let Some(finding) = preflight::gap(&published, &relay::subject(&self.settings)) {
             return Err(Trouble::Unpublished(finding));
         }
+        publications::look_for_breaks(&mut self.coverage, &published, &self.settings, self.recorder.board());
         if !self.has_streamed {
+            // Of one that has published nothing yet, nothing can have been passed over since.
+            if known.as_ref().is_some_and(|known| known.commit_time.is_some()) {
+                let late = inspect::late_members(&sql, source.slot(), source.publications());
+                journal::late_members(&late.await.map_err(Trouble::Postgres)?, self.settings.outboxes());
+            }
             let misfits = misfit::of_outboxes(&sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
             if !misfits.is_empty() {
                 return Err(Trouble::Misfit(misfits));
@@ -376,10 +402,12 @@ impl Supervisor {
                 .with_wal_sender_timeout(source.wal_sender_timeout());
         let stream =
             Stream::connect(source.connection(), sql.endpoint(), &settings).await.map_err(Trouble::Postgres)?;
+        let reading = inspect::slot_state(&sql, source.slot()).await.map_err(Trouble::Postgres)?;
+        self.reader = reading.and_then(|slot| slot.active_pid);
         // The slot is ours from here on. Whoever had it before us may have gone on since we looked, and where it wrote by transactions it may
         // have left one open, behind which nothing can be read.
         self.sink.open_transactions().await.map_err(Trouble::Transaction)?;
-        if store.keeps_a_checkpoint() && store.load().await.map_err(Trouble::Checkpoint)? != stored {
+        if store.keeps_a_checkpoint() && store.load().await.map_err(|error| self.store_trouble(error))? != stored {
             return Err(Trouble::Moved);
         }
         let commit_time = known.as_ref().and_then(|known| known.commit_time);
@@ -408,6 +436,15 @@ impl Supervisor {
         Ok(Connection { sql, stream, store, letters, checkpoint, beginning, server })
     }
 
+    /// What a state comes to in which there is no start, after what this process has seen.
+    fn no_start(&self, state: StartState) -> Trouble {
+        match state {
+            StartState::InRecovery if self.has_streamed => Trouble::NoPrimary(state),
+            StartState::SlotBusy { pid: Some(pid), .. } if self.reader == Some(pid) => Trouble::Lingering(state),
+            state => Trouble::Start(state),
+        }
+    }
+
     /// Becomes the one who writes the checkpoint, wherever it lies.
     async fn claim(
         &mut self,
@@ -418,7 +455,15 @@ impl Supervisor {
         if self.sink.is_transactional() {
             return Ok(self.sink.claim(stored, checkpoint).await.map_err(Trouble::Transaction)?.epoch);
         }
-        store.claim(checkpoint).await.map_err(Trouble::Checkpoint)
+        store.claim(checkpoint).await.map_err(|error| self.store_trouble(error))
+    }
+
+    /// What was there may come back; what never was has to be made.
+    fn store_trouble(&self, error: store::Error) -> Trouble {
+        if self.has_streamed && !error.is_retried() && error.is_retried_under_way() {
+            return Trouble::StoreAway(error);
+        }
+        Trouble::Checkpoint(error)
     }
 
     async fn take_inventory(&self) -> Result<(Option<LetterStore>, Inventory), Trouble> {
@@ -456,10 +501,11 @@ impl Supervisor {
             );
         };
         let mut gap = None;
+        let (coverage, board) = (&mut self.coverage, self.recorder.board().clone());
         let stopped_or_gap = async {
             tokio::select! {
                 () = stop.asked() => {}
-                finding = opening_gap(&sql, &self.settings) => gap = Some(finding),
+                finding = publications::opening_gap(&sql, &self.settings, coverage, &board) => gap = Some(finding),
             }
         };
         let signals = Signals { stop: stopped_or_gap, server_gone, recorder: &mut self.recorder };
@@ -509,7 +555,7 @@ impl Supervisor {
         let checkpointer = if self.sink.is_transactional() {
             Checkpointer::of_sink(checkpoint)
         } else {
-            Checkpointer::start(store, checkpoint, |error| !error.is_retried())
+            Checkpointer::start(store, checkpoint, |error| !error.is_retried_under_way())
         };
         let is_overtaking = !self.session_settings.poison.is_parking();
         let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
@@ -571,24 +617,6 @@ impl Supervisor {
     }
 }
 
-/// Waits until rows of an outbox would be passed over: it was taken out of the publication, renamed, or made anew. The server
-/// sends nothing of that, and each position confirmed since lies beyond rows that nobody gets. Cancel-safe.
-async fn opening_gap(sql: &sql::Session, settings: &Settings) -> Finding {
-    let subject = relay::subject(settings);
-    loop {
-        sleep(LOOK_AT_PUBLICATIONS).await;
-        match inspect::publications(sql, &subject.publications).await {
-            Ok(published) => {
-                if let Some(finding) = preflight::gap(&published, &subject) {
-                    return finding;
-                }
-            }
-            // Somebody may hold a lock on the table. Of the session's end the watcher tells.
-            Err(error) => tracing::debug!(reason = chain(&error), "the publications could not be looked at"),
-        }
-    }
-}
-
 /// A stream that has started and a checkpoint that is ours.
 struct Connection {
     /// Tells when the server shuts down.
@@ -610,6 +638,11 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         Trouble::Moved => Decision::Again("the checkpoint has moved meanwhile".to_owned()),
         Trouble::NoPrimary(state) => Decision::Again(state.sentence()),
         Trouble::Start(state @ StartState::SlotBusy { .. }) => Decision::StandBy(state.sentence()),
+        // A walsender that hangs, or that has not noticed yet that we are gone.
+        Trouble::Lingering(state) => Decision::Linger(format!(
+            "{}, which is our own last connection: the server has not noticed its end, or the process hangs; it is waited for; to end it: SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{slot}'",
+            state.sentence()
+        )),
         Trouble::Start(state) => {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             Decision::End(Err(Ended::with_sentence(Exit::of_start(&state), sentence)))
@@ -625,29 +658,30 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
             };
             Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
         }
-        Trouble::Postgres(error) => judge(error.class(), &chain(&error)),
+        Trouble::Postgres(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
         // Like the slot: another instance has it, or the writer of our own last connection is still at it.
         Trouble::Checkpoint(store::Error::Own(error @ checkpoint::Error::Locked { .. })) => {
             Decision::StandBy(chain(&error))
         }
+        Trouble::StoreAway(error) => Decision::Again(error.sentence()),
         Trouble::Checkpoint(error) => match error.class() {
-            Some(class) => judge(class, &error.sentence()),
+            Some(class) => judge(class, &error.sentence(), error.exit()),
             None if error.is_retried() => Decision::Again(error.sentence()),
             None => {
                 let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
-                Decision::End(Err(Ended::with_sentence(sink_refusal, sentence)))
+                Decision::End(Err(Ended::with_sentence(error.exit(), sentence)))
             }
         },
         // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
         Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
         Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
-        Trouble::Letters(error) => judge(error.class(), &chain(&error)),
+        Trouble::Letters(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, rest, source_error } => match cause {
             Cause::Stopped => stopped(rest),
             Cause::SourceLost => match source_error {
-                Some(error) => judge(error.class(), &chain(&error)),
+                Some(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
                 None => Decision::Again("the connection was given up".to_owned()),
             },
             Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
@@ -684,8 +718,8 @@ fn stopped(rest: Rest) -> Decision {
     Decision::End(Err(Ended::with_sentence(Exit::ForcedStop, sentence)))
 }
 
-/// What is done about an error of PostgreSQL, or of a checkpoint store.
-fn judge(class: Class, reason: &str) -> Decision {
+/// What is done about an error of PostgreSQL, or of a checkpoint store; `refusal` is the code where only an operator can help.
+fn judge(class: Class, reason: &str, refusal: Exit) -> Decision {
     match class {
         Class::Transient | Class::ShuttingDown => Decision::Again(reason.to_owned()),
         Class::SlotBusy => Decision::StandBy(reason.to_owned()),
@@ -695,7 +729,7 @@ fn judge(class: Class, reason: &str) -> Decision {
         }
         Class::NeedsOperator(remedy) => {
             let sentence = journal::with_remedy(reason, Some(remedy));
-            Decision::End(Err(Ended::with_sentence(Exit::SourceRefused, sentence)))
+            Decision::End(Err(Ended::with_sentence(refusal, sentence)))
         }
     }
 }

@@ -137,10 +137,10 @@ fn a_checkpoint_file_that_is_corrupted_truncated_or_of_another_relay_is_refused_
     let adopt = |rig: &Rig| rig.call(&["checkpoint", "adopt-slot"]).assert_success();
     let good = fs::read_to_string(&path).unwrap();
     fs::write(&path, good.replacen("\"position\"", "\"positron\"", 1)).unwrap();
-    assert_refused_and_mended(&mut rig, "corrupted", 4, &["damaged", "walpost checkpoint adopt-slot"], adopt);
+    assert_refused_and_mended(&mut rig, "corrupted", 11, &["damaged", "walpost checkpoint adopt-slot"], adopt);
     let good = fs::read(&path).unwrap();
     fs::write(&path, &good[..good.len() / 2]).unwrap();
-    assert_refused_and_mended(&mut rig, "truncated", 4, &["damaged", "walpost checkpoint adopt-slot"], adopt);
+    assert_refused_and_mended(&mut rig, "truncated", 11, &["damaged", "walpost checkpoint adopt-slot"], adopt);
     let (other, elsewhere) = with_a_file("damaged_other");
     let good = fs::read(&path).unwrap();
     fs::copy(&elsewhere, &path).unwrap();

@@ -16,7 +16,10 @@ fn beyond_the_flood_limit_the_relay_holds_and_says_so_until_a_letter_is_dropped(
     }
     rig.insert("good", 4, 1);
     wait_until_unready(&relay, "holding", "dead_letter.flood_limit is 3");
-    status_of(&mut rig, &relay).assert_said(10, &["dead_letter.flood_limit is 3", "walpost dlq list"]);
+    status_of(&mut rig, &relay).assert_said(
+        10,
+        &["dead_letter.flood_limit is 3", "walpost dlq list", "letters:    3, of these 3 for a reason of their own"],
+    );
     assert!(value(&relay, "walpost_held_seconds", &[("class", "row")]) >= 0.0);
     assert_eq!((count(&rig, "true"), delivered(&rig, "good")), (3, vec![]));
     rig.call(&["dlq", "drop", "--key", "bad-0", "--yes"]).assert_success();

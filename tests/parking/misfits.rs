@@ -139,3 +139,21 @@ fn a_closed_route_holds_unless_its_rows_are_to_be_set_aside() {
         stop(relay);
     }
 }
+
+#[test]
+fn letters_go_again_as_the_corrected_router_sends_them() {
+    let mut rig = faulty("corrected");
+    rig.configure(|config| config.set("dead_letter", "on_closed_route", r#""dead_letter""#));
+    let relay = rig.start_streaming();
+    rig.sql("INSERT INTO plain VALUES (1, 'missing', 'k', 'p'), (2, 'missing', 'k', 'p'), (3, 'order', 'k', 'p')");
+    eventually("the row of the other topic", || delivered(&rig) == [3]);
+    wait_for_open(&rig, 2);
+    stop(relay);
+    let topic = rig.topic("order");
+    rig.configure(|config| config.outbox("public.plain", &[("route.topic.replacement", &topic)]));
+    let relay = rig.start_streaming();
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(0, &["2 letters are marked"]);
+    eventually("the letters to be sent", || delivered(&rig) == [1, 2, 3]);
+    wait_for_open(&rig, 0);
+    stop(relay);
+}

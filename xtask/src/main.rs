@@ -56,8 +56,13 @@ Commands:
                              --events N            how many; by default 500,000 single ones, then 1,000,000 in fifties
                              --transactions-of K   events in a transaction
                              --runs R              how often; by default three times
-                             --pg-recvlogical, --null, --kafka   who takes part; by default all three
+                             --pg-recvlogical, --null, --kafka, --exactly-once   who takes part; by default all four
                              --json FILE           write all figures there
+  bench latency [OPTION…]  Measure how long an event takes from before its INSERT to a consumer, at least once and exactly once,
+                           beside a producer that publishes by itself. Options:
+                             --rate N              single-event transactions a second, may be given several times; by default 500 and 5,000
+                             --seconds S           for how long each, after three that do not count; by default 20
+                             --runs R, --json FILE as above
   chaos [--minutes N] [--seed S] [--faults A,B] [--store postgres|file | --exactly-once] [--release] [--list]
                            Let writers write, do one fault after another to relay, servers and network for three minutes, and
                            hold every row against every record that came. Fails if anything is lost, out of order, altered, not
@@ -99,6 +104,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["bench", "drain", options @ ..] => bench::run(options),
+        ["bench", "latency", options @ ..] => bench::run_latency(options),
         ["chaos", options @ ..] => chaos::run(options),
         ["conformance", "record", cases, out] => conformance::record(cases, out),
         ["demo"] => demo::run(demo::Broker::None),

@@ -146,7 +146,7 @@ pub struct DeadLetter {
     pub event_id: Option<String>,
     /// Why.
     pub cause: Cause,
-    /// The record, where routing got as far as to make one.
+    /// The record, where routing got as far as to make one. It is for people, and sent only where the row cannot be routed anew.
     pub record: Option<Record>,
     /// The row as pgoutput told it, so that it can be routed anew: the bytes of its `Relation` message and of its `Insert` message.
     pub row: Row,

@@ -379,10 +379,7 @@ impl Session {
         }
         let has_places = self.outbound.ledger.span() < self.max_span().saturating_add(LETTER_SPAN);
         for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
-            let Some(Marked { id, letter, .. }) = self.outbound.letters.on_marked(marked) else { continue };
-            if let Some(record) = letter.record {
-                self.issue_letter(id, letter.identity, record);
-            }
+            self.outbound.letters.on_marked(marked);
         }
     }
 
@@ -607,18 +604,17 @@ impl Session {
         })
     }
 
-    /// Letters without a record get one as the configuration is today, or lie there still.
+    /// Letters get a record as the configuration is today, or lie there still.
     fn route_letters(&mut self, relation: u32, description: &Description) {
         for Marked { id, letter, .. } in self.outbound.letters.take_described(relation) {
             match self.inbound.route_anew(&letter, description) {
-                Ok(record) => self.issue_letter(id, letter.identity, record),
+                Ok(record) => {
+                    let origin = Origin::Letter(id);
+                    self.outbound.ledger.issue(Item { identity: letter.identity, made: Ok(record), origin });
+                }
                 Err(fault) => self.outbound.letters.end(id, Conclusion::Returned(fault.reason)),
             }
         }
-    }
-
-    fn issue_letter(&mut self, letter: LetterId, identity: Identity, record: Record) {
-        self.outbound.ledger.issue(Item { identity, made: Ok(record), origin: Origin::Letter(letter) });
     }
 
     fn end(&mut self, cause: Cause, now: Moment) {

@@ -7,6 +7,7 @@ mod file;
 mod postgres;
 mod slot;
 
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use walpost_core::lsn::Lsn;
@@ -81,7 +82,7 @@ pub enum Error {
         action: &'static str,
         /// Why not.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A file holds no whole checkpoint.
     #[error("the checkpoint file {} is damaged: {reason}", .path.display())]
@@ -122,8 +123,8 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Self::Postgres { source } => source.class(),
-            // A full or vanished disk comes back.
-            Self::File { .. } | Self::GivenUp => Class::Transient,
+            Self::File { source, .. } => of_file(source),
+            Self::GivenUp => Class::Transient,
             Self::Locked { .. } => {
                 Class::NeedsOperator("stop the other process, or give this relay a file of its own in checkpoint.path")
             }
@@ -152,6 +153,22 @@ impl Error {
             Class::NeedsOperator(remedy) => Some(remedy),
             _ => None,
         }
+    }
+}
+
+/// What does not change by itself, as far as a start can tell. Anything else, such as a full disk, may pass.
+fn of_file(error: &io::Error) -> Class {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => Class::NeedsOperator(
+            "make its folder, or correct checkpoint.path: the name of a file in a folder that is there",
+        ),
+        ErrorKind::PermissionDenied => Class::NeedsOperator(
+            "let the user that walpost runs as read and write the file and its folder, or correct checkpoint.path",
+        ),
+        ErrorKind::ReadOnlyFilesystem => Class::NeedsOperator(
+            "its file system is read-only: mount it so that it can be written, or name a file on another one in checkpoint.path",
+        ),
+        _ => Class::Transient,
     }
 }
 

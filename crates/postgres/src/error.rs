@@ -283,6 +283,8 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
         "55000" if error.message.contains("wal_level") => {
             Class::NeedsOperator("set wal_level = logical and restart PostgreSQL")
         }
+        // ALLOW_CONNECTIONS false, while somebody is at work on the database.
+        "55000" if phase == Phase::Connecting || error.message.contains("accepting connections") => Class::Transient,
         "55000" if phase == Phase::Query => {
             Class::NeedsOperator("see the server's message; walpost check lists what is missing")
         }
@@ -290,7 +292,7 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
             "the slot is invalidated: see pg_replication_slots, drop it with pg_drop_replication_slot, then run walpost init",
         ),
         "42704" if phase == Phase::Streaming => Class::NeedsOperator(
-            "the publication is missing where the stream stands: create it with walpost init; the stream only goes on past that moment if the slot is made anew too",
+            "the publication is missing where the stream stands, and the slot cannot be read past that moment: make the publication again if it is not there (walpost status tells, with the SQL), then run: walpost repair --fill --since TIME, a time before it went",
         ),
         "42704" => Class::NeedsOperator("the slot or publication is missing: run walpost init"),
         "42710" => Class::NeedsOperator("it exists already: run walpost init again, it takes what is there"),
@@ -362,6 +364,14 @@ mod tests {
             let error = server(Phase::Streaming, &format!("m (SQLSTATE {sqlstate})"));
             assert_eq!(error.class(), Class::Transient, "{sqlstate}");
             assert_eq!(error.remedy(), None);
+        }
+    }
+
+    #[test]
+    fn a_database_that_takes_no_connections_is_waited_for_and_is_no_lost_slot() {
+        let closed = "database \"app\" is not currently accepting connections (SQLSTATE 55000)";
+        for phase in [Phase::Connecting, Phase::Starting] {
+            assert_eq!(server(phase, closed).class(), Class::Transient, "{phase:?}");
         }
     }
 

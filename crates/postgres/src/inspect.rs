@@ -160,6 +160,19 @@ pub struct PublishedTable {
     pub columns: Option<Vec<String>>,
     /// The row filter.
     pub row_filter: Option<String>,
+    /// By what in the catalogue.
+    pub entry: Entry,
+}
+
+/// What makes a table published. Whoever takes a table out and puts it back, or makes table or publication anew, leaves another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// The publication.
+    pub publication: u32,
+    /// The table.
+    pub relation: Option<u32>,
+    /// The table in the publication, where it was added by name.
+    pub member: Option<u32>,
 }
 
 /// An outbox as it was found.
@@ -270,8 +283,19 @@ const PUBLISHED: &str = "
 SELECT schemaname::text AS schema, tablename::text AS name,
        (SELECT array_agg(c) FROM jsonb_array_elements_text(
            CASE WHEN jsonb_typeof(to_jsonb(t) -> 'attnames') = 'array' THEN to_jsonb(t) -> 'attnames' END) c) AS columns,
-       to_jsonb(t) ->> 'rowfilter' AS row_filter
-FROM pg_publication_tables t WHERE pubname::text = $1 ORDER BY 1, 2";
+       to_jsonb(t) ->> 'rowfilter' AS row_filter, c.oid AS relation, r.oid AS member
+FROM pg_publication_tables t
+LEFT JOIN pg_namespace n ON n.nspname = t.schemaname
+LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+LEFT JOIN pg_publication_rel r ON r.prpubid = $2 AND r.prrelid = c.oid
+WHERE pubname::text = $1 ORDER BY 1, 2";
+
+// A row of the catalogue whose transaction is not older than those that the slot can still read was not there for all of its log.
+const LATE_MEMBERS: &str = "
+SELECT n.nspname::text AS schema, c.relname::text AS name
+FROM pg_replication_slots s, pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE s.slot_name = $1 AND p.pubname::text = ANY ($2) AND age(r.xmin) <= age(s.catalog_xmin) ORDER BY 1, 2";
 
 const TABLE: &str = "
 SELECT c.oid, c.relkind::text AS kind, c.relpersistence <> 'p' AS is_unlogged,
@@ -375,6 +399,19 @@ pub async fn publications(session: &Session, names: &[String]) -> Result<Vec<Pub
     Ok(publications)
 }
 
+/// The tables that were added to these publications after the log that the slot keeps begins, as far as the catalogue tells: of what was
+/// committed into them before, the stream brings nothing.
+///
+/// # Errors
+/// The session has ended.
+pub async fn late_members(
+    session: &Session,
+    slot: &SlotName,
+    publications: &[String],
+) -> Result<Vec<TableName>, Error> {
+    session.query(LATE_MEMBERS, &[&slot.as_str(), &publications]).await?.iter().map(table_name).collect()
+}
+
 /// A table and, where it does not exist, the nearest name that does.
 ///
 /// # Errors
@@ -429,7 +466,11 @@ pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Erro
     Ok((server, field(&row, "pid")?))
 }
 
-pub(crate) async fn role(session: &Session) -> Result<Role, Error> {
+/// The role that the session came as.
+///
+/// # Errors
+/// The session has ended.
+pub async fn role(session: &Session) -> Result<Role, Error> {
     let row = session.query_one(ROLE, &[]).await?;
     Ok(Role {
         name: field(&row, "name")?,
@@ -459,7 +500,7 @@ async fn publication(session: &Session, row: &Row) -> Result<Publication, Error>
     let oid: u32 = field(row, "oid")?;
     let name: String = field(row, "name")?;
     let members = session.query(MEMBERS, &[&oid]).await?;
-    let published = session.query(PUBLISHED, &[&name]).await?;
+    let published = session.query(PUBLISHED, &[&name, &oid]).await?;
     Ok(Publication {
         name,
         all_tables: field(row, "puballtables")?,
@@ -469,12 +510,14 @@ async fn publication(session: &Session, row: &Row) -> Result<Publication, Error>
         truncates: field(row, "pubtruncate")?,
         via_root: field(row, "pubviaroot")?,
         members: members.iter().map(table_name).collect::<Result<_, _>>()?,
-        tables: published.iter().map(published_table).collect::<Result<_, _>>()?,
+        tables: published.iter().map(|row| published_table(row, oid)).collect::<Result<_, _>>()?,
     })
 }
 
-fn published_table(row: &Row) -> Result<PublishedTable, Error> {
+fn published_table(row: &Row, publication: u32) -> Result<PublishedTable, Error> {
+    let entry = Entry { publication, relation: field(row, "relation")?, member: field(row, "member")? };
     Ok(PublishedTable {
+        entry,
         name: table_name(row)?,
         columns: field(row, "columns")?,
         row_filter: field(row, "row_filter")?,

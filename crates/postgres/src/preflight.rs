@@ -5,12 +5,15 @@
 
 mod tables;
 
+use std::collections::BTreeMap;
+
 use walpost_core::finding::Finding;
 use walpost_core::nearest::nearest;
+use walpost_core::outbox::TableName;
 
 use crate::identifier::{quote_identifier, quote_table};
-use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Server, Subject};
-use crate::setup::made_anew;
+use crate::inspect::{Entry, Inspection, OutboxSubject, Publication, PublishedTable, Role, Server, Subject};
+use crate::setup::{made_anew, younger};
 
 /// Judges an inspection. The worst come first.
 #[must_use]
@@ -92,15 +95,22 @@ fn capacity(inspection: &Inspection, found: &mut Vec<Finding>) {
     }
 }
 
-fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
-    let role = &inspection.role;
-    if !role.may_replicate {
-        let sentence = format!("the role \"{}\" may not replicate", role.name);
-        let remedy = format!(
+/// Why nobody can stream as this role, if nobody can.
+#[must_use]
+pub fn no_replication(role: &Role) -> Option<Finding> {
+    let remedy = || {
+        format!(
             "run ALTER ROLE {} REPLICATION, or on a managed service grant its replication role",
             quote_identifier(&role.name)
-        );
-        found.push(Finding::error("source.url", sentence, remedy));
+        )
+    };
+    let sentence = || format!("the role \"{}\" may not replicate", role.name);
+    (!role.may_replicate).then(|| Finding::error("source.url", sentence(), remedy()))
+}
+
+fn role(inspection: &Inspection, found: &mut Vec<Finding>) {
+    if let Some(finding) = no_replication(&inspection.role) {
+        found.push(finding);
     } else if let Some(error) = &inspection.replication_refused {
         let remedy = error
             .remedy()
@@ -145,6 +155,35 @@ fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec
     }
 }
 
+/// By what in the catalogue each outbox is published.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coverage(BTreeMap<TableName, Vec<Entry>>);
+
+impl Coverage {
+    /// Of the outboxes of the subject.
+    #[must_use]
+    pub fn of(publications: &[Publication], subject: &Subject) -> Self {
+        let entries = |table: &TableName| {
+            let publications = publications.iter().filter(|publication| publication.inserts);
+            let tables = publications.flat_map(|publication| &publication.tables);
+            tables.filter(|published| published.name == *table).map(|published| published.entry).collect()
+        };
+        Self(subject.outboxes.iter().map(|outbox| (outbox.table.clone(), entries(&outbox.table))).collect())
+    }
+
+    /// The outboxes that are published by nothing of what they were published by before: they were taken out and put back, or they
+    /// or their publications were made anew. Whether that was done in one transaction, so that no row could be committed in
+    /// between, the catalogue does not tell.
+    #[must_use]
+    pub fn broken_since<'a>(&self, before: &'a Self) -> Vec<&'a TableName> {
+        let is_broken = |table: &TableName, then: &[Entry]| {
+            let now = self.0.get(table).map(Vec::as_slice).unwrap_or_default();
+            !then.is_empty() && !then.iter().any(|entry| now.contains(entry))
+        };
+        before.0.iter().filter(|(table, then)| is_broken(table, then)).map(|(table, _)| table).collect()
+    }
+}
+
 /// Why the stream would pass over rows of an outbox without a word, if it would: a start has to be refused then, or the
 /// position moves over them.
 ///
@@ -154,7 +193,7 @@ fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec
 pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
     let missing = subject.publications.iter().find(|name| !publications.iter().any(|found| found.name == **name));
     if let Some(name) = missing {
-        return Some(no_publication(name, &[]));
+        return Some(no_publication(name, &[], Some(subject)));
     }
     let is_published = |outbox: &&OutboxSubject| {
         let carries = |published: &PublishedTable| published.name == outbox.table;
@@ -164,14 +203,16 @@ pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
     Some(Finding::error(
         format!("outbox {}", outbox.table),
         "no publication of source.publication publishes its inserts under its name, so its rows would be passed over",
-        "run: walpost init, which adds it; of a partitioned table name the root, and set publish_via_partition_root = true",
+        "run: walpost init, which adds it; what was committed meanwhile is published from the table by: walpost repair --fill --since TIME; of a partitioned table name the root, and set publish_via_partition_root = true",
     ))
 }
 
-/// `known` are the publications that there are.
-fn no_publication(name: &str, known: &[String]) -> Finding {
+/// `known` are the publications that there are; `read_by` is given where a slot is there to be read through it.
+fn no_publication(name: &str, known: &[String], read_by: Option<&Subject>) -> Finding {
     let sentence = format!("the publication \"{name}\" does not exist");
-    let remedy = meant_or(name, known, "source.publication", "run: walpost init");
+    let tables = |subject: &'_ Subject| subject.outboxes.iter().map(|outbox| outbox.table.clone()).collect::<Vec<_>>();
+    let remedy = read_by.map_or("run: walpost init".to_owned(), |subject| younger(name, &tables(subject)));
+    let remedy = meant_or(name, known, "source.publication", &remedy);
     Finding::error("source.publication", sentence, remedy)
 }
 
@@ -188,7 +229,10 @@ fn publications(inspection: &Inspection, subject: &Subject, found: &mut Vec<Find
     for name in &subject.publications {
         match inspection.publications.iter().find(|publication| publication.name == *name) {
             Some(publication) => self::publication(publication, subject, found),
-            None => found.push(no_publication(name, &inspection.publication_names)),
+            None => {
+                let read_by = inspection.slot.as_ref().map(|_| subject);
+                found.push(no_publication(name, &inspection.publication_names, read_by));
+            }
         }
     }
 }

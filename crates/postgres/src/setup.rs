@@ -21,7 +21,7 @@ use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
 use crate::sql::Session;
 
 pub use plan::plan;
-pub(crate) use plan::{made_anew, slot_sql};
+pub(crate) use plan::{made_anew, slot_sql, younger};
 
 /// What is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,6 +16,8 @@ pub mod exposition;
 #[cfg(feature = "clients")]
 pub mod handover;
 #[cfg(feature = "clients")]
+pub mod latency;
+#[cfg(feature = "clients")]
 pub mod proxy;
 #[cfg(feature = "clients")]
 pub mod relay;

@@ -15,6 +15,7 @@ use walpost_postgres::dead_letter::operator::{Affected, Filter, Letters, Mark, P
 use super::{Outcome, refused};
 use crate::config::{Process, Settings, Surroundings};
 use crate::exit::{Ended, Exit};
+pub(super) use table::age;
 
 /// How many keys a preview names.
 const NAMED_KEYS: usize = 20;

@@ -77,7 +77,8 @@ async fn create_unless(settings: &Settings, is_refused: fn(&StartState) -> bool)
     preparation.refuse_obstacles()?;
     preparation.refuse_lacks()?;
     if preparation.plan.is_empty() {
-        return Ok(());
+        // Where the topic of checkpoints is all that is missing, the start finds a slot without a checkpoint, and says so.
+        return if preparation.lacks_place { preparation.make_place().await } else { Ok(()) };
     }
     for step in &preparation.plan.steps {
         tracing::info!(sql = step.sql, reason = step.reason, "creating");
@@ -146,6 +147,8 @@ struct Preparation {
     setup: setup::SetupSettings,
     plan: Plan,
     has_checkpoint: bool,
+    /// There is no place for checkpoints yet, and PostgreSQL is not that place.
+    lacks_place: bool,
 }
 
 impl Preparation {
@@ -160,7 +163,7 @@ impl Preparation {
         let facts = setup::facts(&sql, &setup).await?;
         let mut store = relay::store(settings);
         let is_readable = !setup.with_checkpoint_table || facts.has_checkpoint_table;
-        let checkpoint = if is_readable { stored(&mut store).await? } else { None };
+        let (checkpoint, lacks_place) = if is_readable { stored(&mut store).await? } else { (None, false) };
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
         let server = inspect::server_state(&sql, connection).await?;
         let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
@@ -168,7 +171,7 @@ impl Preparation {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
         }
-        Ok(Self { sql, store, setup, plan, has_checkpoint: checkpoint.is_some() })
+        Ok(Self { sql, store, setup, plan, has_checkpoint: checkpoint.is_some(), lacks_place })
     }
 
     fn show(&self) {
@@ -198,9 +201,7 @@ impl Preparation {
         if self.plan.steps.iter().any(|step| step.kind == StepKind::Carry) {
             failover::carry_over(settings.source().connection(), self.sql.endpoint(), &self.setup.slot).await?;
         }
-        if let Some(place) = self.store.create().await? {
-            tracing::info!(place, "made the topic of checkpoints, with the brokers' default number of replicas");
-        }
+        self.make_place().await?;
         if self.has_checkpoint || !self.store.keeps_a_checkpoint() {
             return Ok((applied, None));
         }
@@ -209,15 +210,22 @@ impl Preparation {
         self.store.claim(&first).await?;
         Ok((applied, Some(first.position)))
     }
+
+    async fn make_place(&self) -> Result<(), Hindrance> {
+        if let Some(place) = self.store.create().await? {
+            tracing::info!(place, "made the topic of checkpoints, with the brokers' default number of replicas");
+        }
+        Ok(())
+    }
 }
 
-/// What the store holds. A topic that is still to be made holds nothing.
-async fn stored(store: &mut AnyStore) -> Result<Option<Checkpoint>, CheckpointError> {
+/// What the store holds, and whether its topic is still to be made: that holds nothing.
+async fn stored(store: &mut AnyStore) -> Result<(Option<Checkpoint>, bool), CheckpointError> {
     match store.load().await {
         #[cfg(feature = "kafka")]
         Err(CheckpointError::Kafka(walpost_kafka::CheckpointError::Read(walpost_kafka::ReadError::Missing {
             ..
-        }))) => Ok(None),
-        loaded => loaded,
+        }))) => Ok((None, true)),
+        loaded => Ok((loaded?, false)),
     }
 }

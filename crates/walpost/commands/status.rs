@@ -2,6 +2,7 @@
 //!
 //! It works while no relay runs, and changes nothing. Whatever cannot be asked is one more thing that is not well, and not the end of it.
 
+mod letters;
 mod relay;
 mod report;
 
@@ -19,6 +20,7 @@ use super::Outcome;
 use crate::config::Settings;
 use crate::exit::Exit;
 use crate::journal;
+use letters::Letters;
 use relay::Answer;
 
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,6 +54,9 @@ struct Database {
     start: Option<StartState>,
     /// What is wrong with the publication.
     gap: Option<String>,
+    /// What is wrong with the role.
+    role: Option<String>,
+    letters: Letters,
 }
 
 /// Looks, prints, and answers whether all is well.
@@ -76,13 +81,15 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     let mut store = crate::relay::store(settings);
     // In this order, as the relay itself looks: what it moves in between is read later.
     let slot = inspect::slot_state(&sql, source.slot()).await?;
-    let stored = store.load().await.map_err(|error| chain(&error));
+    let stored = store.load().await.map_err(|error| journal::with_remedy(&error.sentence(), error.remedy().as_deref()));
     let server = inspect::server_state(&sql, source.connection()).await?;
     let usage = usage(&sql, source.slot()).await?;
     let published = inspect::publications(&sql, source.publications()).await?;
     let gap = preflight::gap(&published, &crate::relay::subject(settings)).map(|finding| finding.to_string());
+    let role = preflight::no_replication(&inspect::role(&sql).await?).map(|finding| finding.to_string());
+    let letters = letters::ask(&sql, settings).await;
     let start = stored.as_ref().ok().map(|stored| compare(settings, &server, slot, stored.as_ref()));
-    Ok(Database { usage, server, stored, store: store.place(), start, gap })
+    Ok(Database { usage, server, stored, store: store.place(), start, gap, role, letters })
 }
 
 /// How slot and checkpoint stand to each other, whoever reads the slot.
@@ -113,6 +120,8 @@ fn of_database(settings: &Settings, database: &Database, findings: &mut Vec<Stri
     let refusal = database.start.as_ref().filter(|state| state.start().is_none());
     findings.extend(refusal.map(|state| journal::with_remedy(&state.sentence(), state.remedy().as_deref())));
     findings.extend(database.gap.clone());
+    findings.extend(database.role.clone());
+    findings.extend(database.letters.finding(settings));
     let Some(slot) = &database.usage.slot else { return };
     if slot.active_pid.is_none() && refusal.is_none() {
         findings.push(format!("no relay reads the slot {}; run: walpost run", settings.source().slot()));

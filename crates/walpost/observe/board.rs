@@ -132,6 +132,8 @@ pub struct ServerSight {
     pub failures: u64,
     /// Which positions the server was seen at, and when.
     pub horizon: Horizon,
+    /// How often an outbox was out of its publications for a moment.
+    pub publication_breaks: u64,
 }
 
 /// What is set aside.
@@ -190,6 +192,11 @@ impl Board {
             self.shared.beat_at.store(millis(self.clock.now()), Ordering::Relaxed);
             tokio::time::sleep(BEAT_INTERVAL).await;
         }
+    }
+
+    /// So many outboxes were out of their publications for a moment.
+    pub fn publication_broke(&self, outboxes: usize) {
+        self.sight().server.publication_breaks += outboxes as u64;
     }
 
     /// Shows that a session's driver turns.

@@ -54,6 +54,12 @@ impl Recorder {
         }
     }
 
+    /// Where it writes.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
     /// The loop has turned.
     pub fn turn(&mut self, session: &Session, now: Moment) {
         self.board.turn(now);
@@ -136,6 +142,11 @@ impl Recorder {
     pub fn reconnecting(&mut self, cause: &'static str, reason: &str) {
         *self.totals.reconnects.entry(cause).or_default() += 1;
         self.board.sight().totals.clone_from(&self.totals);
+        self.enter(Phase::Reconnecting(reason.to_owned()));
+    }
+
+    /// Our own last connection still has the slot, as this says: there is no other attempt until it has not.
+    pub fn lingering(&mut self, reason: &str) {
         self.enter(Phase::Reconnecting(reason.to_owned()));
     }
 

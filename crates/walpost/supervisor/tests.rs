@@ -1,5 +1,7 @@
 //! What is remembered and what is decided, without a server.
 
+use std::io::ErrorKind;
+
 use walpost_core::outbox::TableName;
 use walpost_core::poison::RowFault;
 use walpost_postgres::SlotName;
@@ -35,11 +37,24 @@ fn bad_row() -> SessionError {
     SessionError::Row { table, identity: IDENTITY, event_id: Some("7".to_owned()), fault: RowFault::new("it is bad") }
 }
 
-/// The code, `again` or `stand by`, and what is said.
+fn file_damaged() -> checkpoint::Error {
+    checkpoint::Error::Damaged { path: "c".into(), reason: "it is empty".to_owned() }
+}
+
+fn file_refused(kind: ErrorKind) -> checkpoint::Error {
+    checkpoint::Error::File { path: "c".into(), action: "written", source: kind.into() }
+}
+
+fn row_refused(sqlstate: &str) -> checkpoint::Error {
+    checkpoint::Error::Postgres { source: refused(sqlstate) }
+}
+
+/// The code, `again`, `stand by` or `linger`, and what is said.
 fn decided(trouble: Trouble) -> (String, String) {
     match decide(trouble, Exit::SinkRefused, "orders") {
         Decision::Again(reason) => ("again".to_owned(), reason),
         Decision::StandBy(reason) => ("stand by".to_owned(), reason),
+        Decision::Linger(reason) => ("linger".to_owned(), reason),
         Decision::End(Ok(exit)) => (exit.code().to_string(), String::new()),
         Decision::End(Err(Ended { exit, cause })) => (exit.code().to_string(), format!("{cause:#}")),
     }
@@ -59,6 +74,12 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("told to stop", ended(Cause::Stopped), "0", ""),
         ("moved", Trouble::Moved, "again", "moved"),
         ("busy", Trouble::Start(StartState::SlotBusy { slot: slot(), pid: Some(7) }), "stand by", "process 7"),
+        (
+            "busy with ourselves",
+            Trouble::Lingering(StartState::SlotBusy { slot: slot(), pid: Some(7) }),
+            "linger",
+            "process 7 of the server, which is our own last connection",
+        ),
         ("fresh", Trouble::Start(StartState::Fresh { slot: slot() }), "20", "walpost init"),
         ("a standby at the start", Trouble::Start(StartState::InRecovery), "35", "standby"),
         ("a standby in a failover", Trouble::NoPrimary(StartState::InRecovery), "again", "standby"),
@@ -69,7 +90,17 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("no such right", Trouble::Postgres(refused("42501")), "4", "walpost check"),
         ("unheard of", lost(refused("XX000")), "again", "XX000"),
         ("held", Trouble::Checkpoint(checkpoint::Error::Locked { path: "c".into() }.into()), "stand by", "in use"),
-        ("damaged", Trouble::Checkpoint(checkpoint::Error::NewerFormat { found: 9 }.into()), "4", "format 9"),
+        ("too new", Trouble::Checkpoint(checkpoint::Error::NewerFormat { found: 9 }.into()), "11", "format 9"),
+        ("damaged", Trouble::Checkpoint(file_damaged().into()), "11", "walpost checkpoint adopt-slot"),
+        ("read-only", Trouble::Checkpoint(file_refused(ErrorKind::ReadOnlyFilesystem).into()), "11", "mount it"),
+        ("a full disk", Trouble::Checkpoint(file_refused(ErrorKind::StorageFull).into()), "again", "cannot be written"),
+        (
+            "a disk that went",
+            Trouble::StoreAway(file_refused(ErrorKind::NotFound).into()),
+            "again",
+            "cannot be written",
+        ),
+        ("no right to the row", Trouble::Checkpoint(row_refused("42501").into()), "4", "walpost check"),
         ("given up", ended(Cause::SourceLost), "again", "given up"),
         ("silent", ended(Cause::Silent), "again", "wal_sender_timeout"),
         ("unreadable", ended(Cause::Broken(SessionError::NotReady)), "again", "had not asked"),

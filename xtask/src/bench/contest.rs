@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -22,16 +22,19 @@ pub(super) enum Contestant {
     Null,
     /// walpost into Kafka.
     Kafka,
+    /// walpost into Kafka, with the checkpoint in the transactions that carry the events.
+    ExactlyOnce,
 }
 
 impl Contestant {
-    pub(super) const ALL: [Self; 3] = [Self::PgRecvlogical, Self::Null, Self::Kafka];
+    pub(super) const ALL: [Self; 4] = [Self::PgRecvlogical, Self::Null, Self::Kafka, Self::ExactlyOnce];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::PgRecvlogical => "pg_recvlogical",
             Self::Null => "walpost, null",
             Self::Kafka => "walpost, kafka",
+            Self::ExactlyOnce => "… exactly once",
         }
     }
 
@@ -41,6 +44,15 @@ impl Contestant {
             Self::PgRecvlogical => "pg_recvlogical",
             Self::Null => "null",
             Self::Kafka => "kafka",
+            Self::ExactlyOnce => "exactly_once",
+        }
+    }
+
+    /// Whether a broker takes what it publishes.
+    pub(super) fn needs_broker(self) -> bool {
+        match self {
+            Self::PgRecvlogical | Self::Null => false,
+            Self::Kafka | Self::ExactlyOnce => true,
         }
     }
 }
@@ -137,6 +149,11 @@ impl Turn<'_> {
             Contestant::PgRecvlogical => return Ok(self.pg_recvlogical()),
             Contestant::Null => "type = \"null\"".to_owned(),
             Contestant::Kafka => self.kafka_sink()?,
+            // A relay of its own: transactions go by its name.
+            Contestant::ExactlyOnce => format!(
+                "{}\n\n[checkpoint]\nstore = \"kafka\"\n\n[dead_letter]\non_bad_row = \"stop\"",
+                self.kafka_sink()?
+            ),
         };
         let configuration = self.arena.configure(&self.backlog.database, &self.slot, &sink)?;
         let mut init = walpost("init", &configuration)?;
@@ -173,7 +190,7 @@ impl Turn<'_> {
     fn servers(&self) -> Result<Servers> {
         let postgres = self.arena.postgres.identity().context("PostgreSQL has ended")?;
         let broker = match self.contestant {
-            Contestant::Kafka => self.arena.broker()?.identity(),
+            Contestant::Kafka | Contestant::ExactlyOnce => self.arena.broker()?.identity(),
             Contestant::PgRecvlogical | Contestant::Null => None,
         };
         Ok(Servers { postgres, broker })
@@ -186,10 +203,13 @@ impl Turn<'_> {
         }
         let counted = line(said, "the session ended")?["events"].as_u64();
         ensure!(counted == Some(events), "{events} events were committed, and it counted {counted:?}");
-        if self.contestant == Contestant::Kafka {
-            let arrived = self.arrived()?;
-            ensure!(arrived == events, "{events} events were committed, and {arrived} arrived");
-        }
+        let arrived = match self.contestant {
+            Contestant::Kafka => self.arrived()?,
+            // The ends of transactions have offsets too.
+            Contestant::ExactlyOnce => self.committed()?,
+            Contestant::PgRecvlogical | Contestant::Null => events,
+        };
+        ensure!(arrived == events, "{events} events were committed, and {arrived} arrived");
         Ok(())
     }
 
@@ -211,6 +231,17 @@ impl Turn<'_> {
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "no offsets: {}", text.trim());
         sum_of_offsets(&text).with_context(|| format!("these are no offsets: {text:?}"))
+    }
+
+    /// How many records a reader of committed ones finds there.
+    fn committed(&self) -> Result<u64> {
+        let mut consumer = kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer")?;
+        consumer.args(["--bootstrap-server", self.arena.broker()?.bootstrap(), "--topic", &self.topic()]);
+        // It ends once nothing more comes.
+        consumer.args(["--from-beginning", "--isolation-level", "read_committed", "--timeout-ms", "5000"]);
+        let output = consumer.stdout(Stdio::null()).output().context("cannot run Kafka's program that reads")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        total_of(&said).with_context(|| format!("it does not say how many records it read: {said:?}"))
     }
 
     fn sql(&self, sql: &str) -> Result<Vec<Vec<String>>> {
@@ -248,9 +279,23 @@ fn sum_of_offsets(text: &str) -> Option<u64> {
     text.lines().map(|line| line.rsplit_once(':')?.1.parse::<u64>().ok()).sum()
 }
 
+/// The number in the last words of Kafka's console consumer.
+fn total_of(text: &str) -> Option<u64> {
+    let words = "Processed a total of ";
+    let line = text.lines().rev().find_map(|line| line.strip_prefix(words))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_console_consumer_says_at_its_end_how_many_there_were() {
+        assert_eq!(total_of("a warning\nProcessed a total of 1200 messages\n"), Some(1200));
+        assert_eq!(total_of("Processed a total of many messages\n"), None);
+        assert_eq!(total_of("no such topic\n"), None);
+    }
 
     #[test]
     fn the_offsets_of_all_partitions_are_added() {

@@ -8,6 +8,7 @@
 
 mod backlog;
 mod contest;
+mod latency;
 mod machine;
 mod meter;
 mod options;
@@ -21,7 +22,7 @@ use walpost_testkit::servers::{Kafka, Need, Postgres, Scratch, install};
 use crate::interrupt;
 use crate::steps::run_cargo;
 use backlog::Backlog;
-use contest::{Arena, Contestant};
+use contest::Arena;
 use options::Options;
 use report::{Report, Turn};
 
@@ -34,6 +35,11 @@ const POSTGRES_SETTINGS: &[(&str, &str)] = &[
     ("synchronous_commit", "off"),
     ("autovacuum", "off"),
 ];
+
+/// Runs the measurement of latency that the options describe.
+pub(crate) fn run_latency(options: &[&str]) -> Result<()> {
+    latency::run(options)
+}
 
 /// Runs the contest that the arguments describe.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
@@ -61,7 +67,7 @@ fn hold(options: &Options, report: &mut Report) -> Result<()> {
     let postgres = postgres.start()?;
     report.postgres_version = postgres.endpoint().value("postgres", "SHOW server_version")?;
     interrupt::check()?;
-    let kafka = if options.contestants.contains(&Contestant::Kafka) {
+    let kafka = if options.contestants.iter().any(|contestant| contestant.needs_broker()) {
         step("Starting a throw-away Kafka");
         Some(Kafka::start()?)
     } else {

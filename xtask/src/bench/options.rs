@@ -46,6 +46,7 @@ impl Options {
                 "--json" => json = Some(PathBuf::from(value()?)),
                 "--null" => contestants.push(Contestant::Null),
                 "--kafka" => contestants.push(Contestant::Kafka),
+                "--exactly-once" => contestants.push(Contestant::ExactlyOnce),
                 "--pg-recvlogical" => contestants.push(Contestant::PgRecvlogical),
                 unknown => bail!("`bench drain` has no option `{unknown}`: `cargo xtask help` lists them"),
             }
@@ -89,7 +90,7 @@ mod tests {
         let singles = Workload { events: 500_000, per_transaction: 1 };
         let fifties = Workload { events: 1_000_000, per_transaction: 50 };
         assert_eq!(options.workloads, [singles, fifties]);
-        assert_eq!((options.contestants.len(), options.runs, options.json), (3, 3, None));
+        assert_eq!((options.contestants.len(), options.runs, options.json), (4, 3, None));
     }
 
     #[test]
@@ -104,7 +105,7 @@ mod tests {
         let options = Options::parse(&[]).unwrap();
         assert_eq!(options.line_up(1), Contestant::ALL);
         assert_eq!(options.line_up(2).last(), Contestant::ALL.first());
-        assert_eq!(options.line_up(4), Contestant::ALL);
+        assert_eq!(options.line_up(5), Contestant::ALL);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) struct Letters {
     replays: BTreeMap<LetterId, Share>,
     /// How letters ended that the store does not know of.
     ends: Queue<(LetterId, Conclusion)>,
-    /// Letters that have no record, and wait for the description of their relation.
+    /// Letters that are to go again, and wait for the description of their relation.
     unrouted: Vec<Marked>,
     /// It was asked for.
     is_asked: bool,
@@ -262,20 +262,19 @@ impl Letters {
         self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
     }
 
-    /// A letter was marked. Gives it back where it has a record that can be sent as it is.
-    pub(super) fn on_marked(&mut self, marked: Marked) -> Option<Marked> {
+    /// A letter was marked.
+    pub(super) fn on_marked(&mut self, marked: Marked) {
         let Marked { id, request, ref letter } = marked;
         if self.replays.contains_key(&id) {
-            return None;
+            return;
         }
         let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
         self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
         match request {
             Request::Drop => self.end(id, Conclusion::Dropped),
-            Request::Replay if letter.record.is_none() => self.unrouted.push(marked),
-            Request::Replay => return Some(marked),
+            // It is routed by the router of today, which may have been corrected.
+            Request::Replay => self.unrouted.push(marked),
         }
-        None
     }
 
     /// How a letter that went again ended.

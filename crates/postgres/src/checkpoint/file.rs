@@ -1,8 +1,7 @@
 //! A file: locked for as long as a relay runs, written beside itself, flushed, and put in place by one rename.
 //!
 //! A crash at any moment leaves the old or the new checkpoint whole. What is damaged all the same (a disk's fault, an editor) is
-//! found by a checksum and refused; a missing file is no checkpoint, and a
-//! missing folder a disk that is away.
+//! found by a checksum and refused; a missing file is no checkpoint.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -169,8 +168,8 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 fn read(path: &Path) -> Result<Option<Checkpoint>, Error> {
     match fs::read(path) {
         Ok(bytes) => decode(path, &bytes).map(Some),
+        // Where the folder is missing too, perhaps since nothing is mounted there, a checkpoint is not known to be missing.
         Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(path).is_dir() => Ok(None),
-        // Where the folder is missing too, it is the disk that is away.
         Err(source) => Err(Error::File { path: path.to_owned(), action: "read", source }),
     }
 }
@@ -185,10 +184,6 @@ fn write(path: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
     sync_folder(path)
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// A rename is durable once its folder is.
 fn sync_folder(path: &Path) -> Result<(), Error> {
     File::open(folder_of(path)).and_then(|folder| folder.sync_all()).map_err(|source| Error::File {
@@ -196,6 +191,10 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
         action: "made durable",
         source,
     })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The file: the checkpoint, and a checksum over its text.

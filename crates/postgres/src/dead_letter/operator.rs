@@ -4,10 +4,12 @@
 //! ended; where the relay is quicker, its word counts.
 
 mod selection;
+mod summary;
 
 use std::time::Duration;
 
 pub use selection::{Filter, Mark, Selection, State, When, Why};
+pub use summary::{Summary, summary};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{PgLsn, ToSql};
@@ -25,6 +27,12 @@ use crate::sql::Session;
 
 /// Long enough to mark everything that a relay may set aside.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// `deadlock_detected`.
+const DEADLOCK: &str = "40P01";
+
+/// How often it is tried to mark letters that others mark or end at the same moment.
+const MARK_TRIES: u32 = 5;
 
 /// A letter without its content.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,7 +199,14 @@ impl Letters {
         let state = mark.state().word();
         let mut all = parameters.of_filter().to_vec();
         all.extend([&selection.with_those_behind as &(dyn ToSql + Sync), &state, &by]);
-        field(&self.session.query_one(&sql(MARK), &all).await?, "count")
+        let (statement, mut tries) = (sql(MARK), 1);
+        loop {
+            match self.session.query_one(&statement, &all).await {
+                // A relay that ends some of the letters locks them in an order of its own. What failed has marked none.
+                Err(error) if error.sqlstate() == Some(DEADLOCK) && tries < MARK_TRIES => tries += 1,
+                answer => return field(&answer?, "count"),
+            }
+        }
     }
 }
 

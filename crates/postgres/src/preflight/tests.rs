@@ -69,6 +69,7 @@ fn sound() -> Inspection {
                 name: outbox(),
                 columns: Some(vec!["id".to_owned(), "payload".to_owned()]),
                 row_filter: None,
+                entry: Entry { publication: 1, relation: Some(2), member: Some(3) },
             }],
         }],
         tables: vec![InspectedTable {
@@ -241,6 +242,46 @@ fn a_start_that_would_pass_over_rows_is_refused() {
             None => assert_eq!(gap, None),
             Some(part) => assert!(gap.as_ref().is_some_and(|gap| gap.contains(part)), "{part}: {gap:?}"),
         }
+    }
+}
+
+#[test]
+fn an_outbox_that_was_taken_out_and_put_back_or_made_anew_is_known_by_its_entries() {
+    type Change = fn(&mut Vec<Publication>);
+    let second = || Publication { name: "second".to_owned(), ..sound().publications.remove(0) };
+    let cases: [(&str, Change, bool); 7] = [
+        ("nothing", |_| {}, false),
+        ("a setting", |found| found[0].updates = true, false),
+        ("the table put back", |found| found[0].tables[0].entry.member = Some(9), true),
+        ("the table made anew", |found| found[0].tables[0].entry.relation = Some(9), true),
+        ("the publication made anew", |found| found[0].tables[0].entry.publication = 9, true),
+        ("the table taken out", |found| found[0].tables.clear(), true),
+        ("inserts no longer published", |found| found[0].inserts = false, true),
+    ];
+    for (name, change, is_broken) in cases {
+        let before = Coverage::of(&sound().publications, &subject());
+        let mut publications = sound().publications;
+        change(&mut publications);
+        let broken = Coverage::of(&publications, &subject()).broken_since(&before).len();
+        assert_eq!(broken, usize::from(is_broken), "{name}");
+        // While another publication carries it, no row is passed over.
+        let before = Coverage::of(&[sound().publications.remove(0), second()], &subject());
+        publications.push(second());
+        assert!(Coverage::of(&publications, &subject()).broken_since(&before).is_empty(), "{name}");
+        // What was not published before is not missed.
+        assert!(Coverage::of(&publications, &subject()).broken_since(&Coverage::of(&[], &subject())).is_empty());
+    }
+}
+
+#[test]
+fn a_publication_that_is_gone_under_a_slot_is_made_again_together_with_the_slot() {
+    let missing = gap(&[], &subject()).expect("a gap");
+    for part in [
+        "CREATE PUBLICATION \"walpost\" FOR TABLE \"public\".\"outbox\"",
+        "walpost repair --fill --since TIME",
+        "--recreate --accept-gap",
+    ] {
+        assert!(missing.remedy.contains(part), "{part}: {missing}");
     }
 }
 

@@ -77,7 +77,8 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
         match facts.publications.iter().find(|publication| publication.name == *name) {
             // Its log could not be read: a slot decodes with the catalogue as it was, without the publication.
             None if facts.slot.is_some() => plan.obstacles.push(format!(
-                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log of a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or let its reader drain it, drop it (SELECT pg_drop_replication_slot('{slot}')), and run walpost init again",
+                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log of a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or {}",
+                younger(name, &settings.outboxes),
                 slot = settings.slot
             )),
             None => create_publication(name, tables, plan),
@@ -99,12 +100,8 @@ impl Publication {
 }
 
 fn create_publication(name: &str, tables: &[&TableName], plan: &mut Plan) {
-    let tables = if tables.is_empty() { String::new() } else { format!(" FOR TABLE {}", list(tables)) };
     plan.schema(
-        format!(
-            "CREATE PUBLICATION {}{tables} WITH (publish = 'insert', publish_via_partition_root = true)",
-            quote_identifier(name)
-        ),
+        publication_sql(name, tables),
         "the inserts into the outboxes and nothing else; of partitioned ones under the root's name",
     );
 }
@@ -116,13 +113,26 @@ fn add_tables(name: &str, tables: &[&TableName], plan: &mut Plan) {
     );
 }
 
+fn publication_sql(name: &str, tables: &[&TableName]) -> String {
+    let tables = if tables.is_empty() { String::new() } else { format!(" FOR TABLE {}", list(tables)) };
+    format!(
+        "CREATE PUBLICATION {}{tables} WITH (publish = 'insert', publish_via_partition_root = true)",
+        quote_identifier(name)
+    )
+}
+
+/// What to do where a slot was read through a publication that is gone. A slot decodes with the catalogue as it was, so it has to be made anew
+/// too, and what was committed meanwhile comes from the tables.
+pub(crate) fn younger(name: &str, tables: &[TableName]) -> String {
+    format!(
+        "make it again ({}), then, for the slot cannot be read past the moment when it went, run: walpost repair --fill --since TIME, a time before that moment; or, to accept the gap, walpost repair --recreate --accept-gap",
+        publication_sql(name, &tables.iter().collect::<Vec<_>>())
+    )
+}
+
 /// How a publication is made anew for these tables alone. In one transaction: the slot cannot be read through a moment without it.
 pub(crate) fn made_anew(name: &str, tables: &[&TableName]) -> String {
-    let (quoted, tables) = (quote_identifier(name), list(tables));
-    format!(
-        "BEGIN; DROP PUBLICATION {quoted}; CREATE PUBLICATION {quoted} FOR TABLE {tables} WITH (publish = 'insert', \
-         publish_via_partition_root = true); COMMIT"
-    )
+    format!("BEGIN; DROP PUBLICATION {}; {}; COMMIT", quote_identifier(name), publication_sql(name, tables))
 }
 
 fn list(tables: &[&TableName]) -> String {

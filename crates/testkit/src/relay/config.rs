@@ -32,6 +32,7 @@ impl Config {
     /// Adds an outbox table, written as in SQL, with options of its router.
     #[must_use]
     pub fn outbox(mut self, table: &str, router: &[(&str, &str)]) -> Self {
+        self.outboxes.retain(|outbox| outbox.table != table);
         self.outboxes.push(Outbox { table: table.to_owned(), router: owned(router), ..Outbox::default() });
         self
     }

@@ -122,7 +122,7 @@ fn width_of(character: char) -> usize {
 }
 
 /// A duration in its largest unit.
-pub(super) fn age(age: Duration) -> String {
+pub(in crate::commands) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),

@@ -14,6 +14,7 @@ pub(super) fn source(options: &mut Given, draft: &mut Draft) {
     password(options, draft);
     encryption(options, draft);
     slot(options, draft);
+    failover(options, draft);
 }
 
 fn url(options: &mut Given, draft: &mut Draft) {
@@ -190,4 +191,20 @@ fn slot(options: &mut Given, draft: &mut Draft) {
         "publication.name = {publication}: {plugin} has no use for it; `walpost init` makes a publication of the outbox tables"
     ));
     draft.key("publication", "walpost");
+}
+
+/// Whether standbys are to have the slot. A server that is too old for it makes an ordinary slot for Debezium, and has `walpost init` refuse.
+fn failover(options: &mut Given, draft: &mut Draft) {
+    let Some(failover) = options.take("slot.failover") else { return };
+    match failover.trim().to_lowercase().as_str() {
+        "true" => {
+            draft.remark("slot.failover = true: for PostgreSQL 17 and later; Debezium passes over it on an older server, and `walpost init` refuses there");
+            draft.raw("failover", "true");
+        }
+        "false" => {
+            draft.remark("slot.failover = false");
+            draft.raw("failover", "false");
+        }
+        _ => draft.check(&format!("slot.failover = {failover}: write failover = true for it, or failover = false.")),
+    }
 }

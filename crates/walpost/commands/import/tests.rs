@@ -333,6 +333,26 @@ fn what_cannot_be_had_and_changes_no_record_keeps_no_file_from_running() {
 }
 
 #[test]
+fn a_slot_that_standbys_have_stays_one_with_either_plugin() {
+    for (value, line) in [
+        ("true", "failover = true"),
+        (" True ", "failover = true"),
+        ("false", "failover = false"),
+        (
+            "${env:FAILOVER}",
+            "# CHECK slot.failover = ${env:FAILOVER}: write failover = true for it, or failover = false.",
+        ),
+    ] {
+        for plugin in ["pgoutput", "decoderbufs"] {
+            let imported = of_json(&format!(r#"{PREFIX},"slot.failover":"{value}","plugin.name":"{plugin}""#));
+            assert_good(&imported);
+            assert!(imported.toml.lines().any(|found| found == line), "{line}\n{}", imported.toml);
+        }
+    }
+    assert!(!of_json(PREFIX).toml.contains("failover"));
+}
+
+#[test]
 fn a_connector_without_the_prefix_that_debezium_requires_is_told_so() {
     let imported = of_json("");
     let whole = imported.toml.replace("\n# ", " ");

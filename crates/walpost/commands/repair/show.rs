@@ -1,14 +1,17 @@
 //! `walpost repair` without a way: what is wrong, what is known of the gap, and every way out.
 
 use serde_json::{Value, json};
+use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
 use walpost_core::start::StartState;
+use walpost_postgres::preflight;
 
 use super::survey::{Survey, Surveyed, rows};
 use super::ways::{WayOut, ways_out};
 use super::{Found, Outcome, Repair, postgres_refused};
 use crate::config::Settings;
 use crate::exit::Exit;
+use crate::relay;
 
 /// Shows everything. Ends with 0 where the relay may start, else with the code that its start would end with.
 pub(super) async fn everything(settings: &Settings, found: &Found, asked: &Repair) -> Outcome {
@@ -18,14 +21,23 @@ pub(super) async fn everything(settings: &Settings, found: &Found, asked: &Repai
         false => Survey::default(),
     };
     let ways = ways_out(found, &survey, &asked.fill);
+    // A relay that would start otherwise is refused for this too.
+    let gap = found.state.start().and_then(|_| preflight::gap(&found.facts.publications, &relay::subject(settings)));
     if asked.is_json {
-        say!("{:#}", as_json(found, &survey, &ways));
+        say!("{:#}", as_json(found, gap.as_ref(), &survey, &ways));
     } else {
         say_state(settings, found);
+        if let Some(gap) = &gap {
+            say!("but:        {}", gap.without_severity());
+        }
         say_gap(found, &survey);
         say_ways(&ways);
     }
-    Ok(if found.state.exit_code() == 0 { Exit::Success } else { Exit::of_start(&found.state) })
+    Ok(match (found.state.exit_code(), &gap) {
+        (0, None) => Exit::Success,
+        (0, Some(_)) => Exit::SourceRefused,
+        _ => Exit::of_start(&found.state),
+    })
 }
 
 fn say_state(settings: &Settings, found: &Found) {
@@ -109,7 +121,7 @@ fn span(found: &Found) -> Option<(Lsn, Lsn)> {
     .filter(|(from, to)| from <= to)
 }
 
-fn as_json(found: &Found, survey: &Survey, ways: &[WayOut]) -> Value {
+fn as_json(found: &Found, gap: Option<&Finding>, survey: &Survey, ways: &[WayOut]) -> Value {
     let Found { state, stored, slot, server, .. } = found;
     let time = |time: walpost_core::time::Timestamp| time.to_rfc3339();
     let outboxes: Vec<Value> = survey.outboxes.iter().map(tally_as_json).collect();
@@ -125,6 +137,7 @@ fn as_json(found: &Found, survey: &Survey, ways: &[WayOut]) -> Value {
         "exit": state.exit_code(),
         "sentence": state.sentence(),
         "remedy": state.remedy(),
+        "publication": gap.map(Finding::without_severity),
         "slot": slot.as_ref().map(|slot| json!({
             "name": slot.name,
             "confirmed": slot.confirmed.map(|position| position.to_string()),

@@ -65,6 +65,7 @@ fn print_database(settings: &Settings, database: &Database) {
             Some(stored) => say!("checkpoint: {}{}", stored.position, age(stored)),
         }
     }
+    say!("letters:    {}", database.letters.text());
     let server = &database.server;
     say!("server:     system {}, timeline {}, flushed {}", server.system.0, server.timeline.0, usage.flushed);
 }
@@ -88,6 +89,7 @@ pub(super) fn json(settings: &Settings, status: &Status) {
         "endpoint": relay,
         "slot": database.map(|database| slot(settings, &database.usage)),
         "checkpoint": database.and_then(|database| database.stored.as_ref().ok()).and_then(Option::as_ref).map(checkpoint),
+        "dead_letters": database.map(|database| database.letters.json()),
         "flushed": database.map(|database| database.usage.flushed.to_string()),
     });
     say!("{object}");

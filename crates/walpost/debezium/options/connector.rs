@@ -48,7 +48,7 @@ pub(super) const SLOT: Group = Group {
         "replica.identity.autoset.values", "", "2.3" .. "", Needless: "inserts need no replica identity.";
         "slot.drop.on.stop", "false", "1.0" .. "", Better: "never: a slot that is dropped loses every row up to the next start.";
         "slot.drop_on_stop", "false", "0.9" .. "0.10", Better: "never: a slot that is dropped loses every row up to the next start.";
-        "slot.failover", "false", "3.1" .. "", Needless: "it only matters when the slot is made, and yours exists.";
+        "slot.failover", "false", "3.1" .. "", Same: "`source.failover`, for PostgreSQL 17 and later; `walpost init` makes a slot that exists one too.";
         "slot.max.retries", "6", "1.0" .. "", Better: "there is no last try; a slot that somebody else reads is waited for.";
         "slot.retry.delay.ms", "10000", "1.0" .. "", Better: "`[retry]` has the waits.";
         "slot.stream.params", "", "0.9" .. "", Cannot: "the options of the stream are walpost's own.";

@@ -144,6 +144,10 @@ metrics! {
         to.put_known(facts.sight.letters.as_ref().map(|letters| number(letters.parked_keys)));
     };
 
+    /// How often an outbox was found to have been out of its publication, or made anew, since the last look: rows committed meanwhile were passed
+    /// over, unless it was all one transaction.
+    Counter "walpost_publication_breaks_total" [] = |facts, to| to.put(number(facts.sight.server.publication_breaks));
+
     /// Checkpoints that were written, and that could not be.
     Counter "walpost_checkpoints_total" ["outcome"] = |facts, to| {
         to.of(&["written"], number(facts.sight.totals.checkpoints));

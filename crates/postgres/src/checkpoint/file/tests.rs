@@ -141,8 +141,32 @@ fn a_newer_format_is_told_from_damage() {
 #[tokio::test]
 async fn a_missing_folder_is_an_error_with_its_path() {
     let folder = tempfile::tempdir().unwrap();
-    let error = at(&folder.path().join("absent/checkpoint")).claim(&checkpoint(1)).await.unwrap_err();
-    assert!(error.to_string().contains("absent/checkpoint"), "{error}");
+    let mut store = at(&folder.path().join("absent/checkpoint"));
+    let load = store.load().await.unwrap_err();
+    let claim = store.claim(&checkpoint(1)).await.unwrap_err();
+    for error in [load, claim] {
+        assert!(error.to_string().contains("absent/checkpoint"), "{error}");
+        assert!(error.remedy().is_some_and(|remedy| remedy.contains("make its folder")), "{error}");
+    }
+}
+
+#[test]
+fn of_a_file_only_what_may_pass_by_itself_is_tried_again() {
+    use std::io::ErrorKind;
+    for (kind, remedy) in [
+        (ErrorKind::NotFound, Some("make its folder")),
+        (ErrorKind::NotADirectory, Some("make its folder")),
+        (ErrorKind::IsADirectory, Some("checkpoint.path")),
+        (ErrorKind::PermissionDenied, Some("let the user that walpost runs as")),
+        (ErrorKind::ReadOnlyFilesystem, Some("read-only")),
+        (ErrorKind::StorageFull, None),
+        (ErrorKind::StaleNetworkFileHandle, None),
+        (ErrorKind::Other, None),
+    ] {
+        let error = Error::File { path: "c".into(), action: "read", source: kind.into() };
+        assert_eq!(error.remedy().is_some(), remedy.is_some(), "{kind}: {error}");
+        assert!(error.remedy().unwrap_or_default().contains(remedy.unwrap_or_default()), "{kind}: {error}");
+    }
 }
 
 #[tokio::test]

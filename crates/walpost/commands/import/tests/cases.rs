@@ -110,6 +110,7 @@ pub(super) const CASES: &[Case] = &[
             "DECIDE transforms.rename.type = org.apache.kafka.connect.transforms.RegexRouter: topics are not renamed",
             "DECIDE key.converter = io.confluent.connect.avro.AvroConverter",
             "slot.nme = typo: was slot.name meant?",
+            "failover = true",
             "\"value.converter\" = \"org.apache.kafka.connect.json.JsonConverter\"",
         ],
         &["table = \"public.customers\""],

@@ -1,0 +1,62 @@
+//! Whether the outboxes are published while the stream goes on: the server sends nothing of what is not, with no word in the stream, so it is looked
+//! for in the catalogue.
+//!
+//! An outbox that is out ends the relay. One that was out, and is back, does not: whether a row was committed in between, or all was one transaction,
+//! is in no catalogue, and nothing that is stopped would bring it back. It is said, and counted.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use walpost_core::failure::chain;
+use walpost_core::finding::Finding;
+use walpost_postgres::inspect::{self, Publication};
+use walpost_postgres::preflight::{self, Coverage};
+use walpost_postgres::sql;
+
+use crate::config::Settings;
+use crate::observe::board::Board;
+use crate::{journal, relay};
+
+/// How often it is looked whether the outboxes are still published.
+const LOOK_AT_PUBLICATIONS: Duration = Duration::from_secs(5);
+
+/// Waits until rows of an outbox would be passed over: it was taken out of the publication, renamed, or made anew. The server
+/// sends nothing of that, and each position confirmed since lies beyond rows that nobody gets. Cancel-safe.
+pub(super) async fn opening_gap(
+    sql: &sql::Session,
+    settings: &Settings,
+    coverage: &mut Option<Coverage>,
+    board: &Board,
+) -> Finding {
+    let subject = relay::subject(settings);
+    loop {
+        sleep(LOOK_AT_PUBLICATIONS).await;
+        match inspect::publications(sql, &subject.publications).await {
+            Ok(published) => {
+                if let Some(finding) = preflight::gap(&published, &subject) {
+                    return finding;
+                }
+                look_for_breaks(coverage, &published, settings, board);
+            }
+            // Somebody may hold a lock on the table. Of the session's end the watcher tells.
+            Err(error) => tracing::debug!(reason = chain(&error), "the publications could not be looked at"),
+        }
+    }
+}
+
+/// Looks whether an outbox was out of its publications since the last look, and says so: it goes on, for whether a row was passed over nobody
+/// knows but whoever did it.
+pub(super) fn look_for_breaks(
+    coverage: &mut Option<Coverage>,
+    published: &[Publication],
+    settings: &Settings,
+    board: &Board,
+) {
+    let now = Coverage::of(published, &relay::subject(settings));
+    if let Some(before) = &*coverage {
+        let broken = now.broken_since(before);
+        board.publication_broke(broken.len());
+        broken.iter().for_each(|table| journal::publication_broke(table));
+    }
+    *coverage = Some(now);
+}
