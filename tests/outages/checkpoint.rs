@@ -158,7 +158,7 @@ fn a_checkpoint_file_that_is_damaged_under_a_running_relay_ends_it_with_the_reme
     rig.assert_delivered(Repeats::Forbidden);
     fs::write(&path, "{").unwrap();
     rig.insert("after", 0, 10);
-    relay.wait(LIMIT).unwrap().assert_said(4, &["damaged", "walpost checkpoint adopt-slot"]);
+    relay.wait(LIMIT).unwrap().assert_said(11, &["damaged", "walpost checkpoint adopt-slot"]);
     rig.call(&["checkpoint", "adopt-slot"]).assert_success();
     let relay = start_ready(&mut rig);
     rig.assert_delivered(Repeats::Allowed);
