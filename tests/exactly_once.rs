@@ -211,7 +211,7 @@ fn a_transaction_that_outlives_its_timeout_is_given_up_by_the_broker_and_looks_l
 }
 
 /// A relay that commits its checkpoints together with the events.
-fn rig(kafka: &KafkaEndpoint, label: &str) -> Rig {
+pub(crate) fn rig(kafka: &KafkaEndpoint, label: &str) -> Rig {
     let mut rig = Rig::with_tables_on(shared_postgres(), kafka, label, &["public.outbox"]);
     let topic = format!("checkpoint-{}", rig.database.name());
     rig.configure(|config| {
@@ -272,7 +272,7 @@ pub(crate) fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
 }
 
 #[track_caller]
-fn assert_exactly_once(rig: &Rig, kafka: &KafkaEndpoint) {
+pub(crate) fn assert_exactly_once(rig: &Rig, kafka: &KafkaEndpoint) {
     let truth = rig.truth();
     assert!(!truth.is_empty(), "nothing was committed, so nothing was tested");
     check(&truth, &seen(rig, kafka)).assert_clean(Repeats::Forbidden);

@@ -4,11 +4,13 @@
 //! a test stops or freezes is its own: a PostgreSQL that it starts, or the [`breakable_kafka`], which one test has at a time.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use walpost_testkit::checker::{Repeats, Truth, Verdict, check};
 use walpost_testkit::consumer::Consumer;
+use walpost_testkit::proxy::Proxy;
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
 use walpost_testkit::servers::{
     Database, Kafka, KafkaEndpoint, PostgresEndpoint, shared_kafka, shared_postgres, wait_until,
@@ -56,14 +58,23 @@ pub(crate) fn while_locked<T>(database: &Database, lock: &str, work: impl FnOnce
     })
 }
 
-/// The broker that tests may freeze and kill, one at a time. Whoever gets it finds it running.
+/// The network between relays and the [`breakable_kafka`], for those that reach it by [`Rig::reach_kafka_by_network`].
+pub(crate) fn broker_network() -> &'static Proxy {
+    static NETWORK: OnceLock<Proxy> = OnceLock::new();
+    NETWORK.get_or_init(|| Proxy::to_port(0).unwrap())
+}
+
+/// The broker that tests may freeze and kill, one at a time, and cut off. Whoever gets it finds it running.
 pub(crate) fn breakable_kafka() -> MutexGuard<'static, Kafka> {
     static BROKER: OnceLock<Mutex<Kafka>> = OnceLock::new();
-    let broker = BROKER.get_or_init(|| Mutex::new(Kafka::start().unwrap()));
+    let broker =
+        BROKER.get_or_init(|| Mutex::new(Kafka::builder().proxied_by(broker_network().port()).start().unwrap()));
     // A test that failed may have left it frozen or dead.
     let mut broker = broker.lock().unwrap_or_else(PoisonError::into_inner);
     broker.sigcont().unwrap();
     broker.start_again().unwrap();
+    broker_network().set_upstream((Ipv4Addr::LOCALHOST, broker.proxied_port().unwrap()).into());
+    broker_network().pass();
     broker
 }
 
@@ -174,6 +185,11 @@ impl Rig {
     pub(crate) fn reach_by_port(&mut self, port: u16) {
         let url = format!("postgres://postgres@127.0.0.1:{port}/{}", self.database.name());
         self.configure(|config| config.set("source", "url", &format!("{url:?}")));
+    }
+
+    /// Has the relay reach the [`breakable_kafka`] by the [`broker_network`].
+    pub(crate) fn reach_kafka_by_network(&mut self) {
+        self.configure(|config| config.kafka(&broker_network().address().to_string()));
     }
 
     /// Runs `walpost init`, which has to succeed.

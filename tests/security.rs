@@ -319,33 +319,44 @@ fn neither_secrets_nor_payloads_are_logged_at_any_level() {
     assert_discreet(&ended);
 }
 
-/// Offers SASL over TLS, to one user.
-fn guarded_kafka() -> &'static Kafka {
+/// Offers SASL over TLS to one user, who may do everything, and to those that a test makes, who may do what they are allowed to. Whoever comes by
+/// SCRAM-SHA-512 has to show the password again every few seconds.
+pub(crate) fn guarded_kafka() -> &'static Kafka {
     static BROKER: OnceLock<Kafka> = OnceLock::new();
-    BROKER.get_or_init(|| Kafka::builder().scram("walpost", "pearl-of-kafka").start().unwrap())
+    BROKER.get_or_init(|| {
+        Kafka::builder()
+            .scram("walpost", "pearl-of-kafka")
+            .property("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+            .property("super.users", "User:ANONYMOUS;User:walpost")
+            .property("listener.name.sasl.scram-sha-512.connections.max.reauth.ms", "3000")
+            .start()
+            .unwrap()
+    })
 }
 
 /// A relay that comes to the guarded broker by SASL over TLS.
 fn by_sasl(label: &str, mechanism: &str, password: &str) -> Rig {
+    let mut rig = Rig::ready_on(shared_postgres(), guarded_kafka().endpoint(), label, &["public.outbox"]);
+    log_in(&mut rig, "walpost", mechanism, password);
+    rig.configure(|config| config.set("sink.kafka", "debug", r#""all""#).set("log", "level", EVERYTHING));
+    rig
+}
+
+/// Has the relay come to the guarded broker by SASL over TLS.
+pub(crate) fn log_in(rig: &mut Rig, user: &str, mechanism: &str, password: &str) {
     let kafka = guarded_kafka();
-    let mut rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), label, &["public.outbox"]);
     let authority = kafka.certificates().unwrap().authority.display().to_string();
     rig.configure(|config| {
         let properties = [
             ("bootstrap.servers", kafka.sasl_bootstrap().unwrap()),
             ("security.protocol", "SASL_SSL"),
             ("sasl.mechanism", mechanism),
-            ("sasl.username", "walpost"),
+            ("sasl.username", user),
             ("sasl.password", password),
             ("ssl.ca.location", &authority),
-            ("debug", "all"),
         ];
-        let config = properties
-            .into_iter()
-            .fold(config, |config, (name, value)| config.set("sink.kafka", name, &toml_string(value)));
-        config.set("log", "level", EVERYTHING)
+        properties.into_iter().fold(config, |config, (name, value)| config.set("sink.kafka", name, &toml_string(value)))
     });
-    rig
 }
 
 #[test]

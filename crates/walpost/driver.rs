@@ -294,6 +294,7 @@ impl<S: Source> Driver<'_, S> {
             if let Some(end) = self.end.take() {
                 return self.close(end).await;
             }
+            self.recorder.sink_away(sink.away());
             self.recorder.turn(self.session, self.clock.now());
             tokio::select! {
                 event = self.next_event(&mut outside) => self.take(event),

@@ -192,6 +192,17 @@ impl Sink for AnySink {
         }
     }
 
+    fn away(&self) -> Option<&str> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Kafka(sink) => sink.away(),
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.away(),
+            Self::Stdout(sink) => sink.away(),
+            Self::Null(sink) => sink.away(),
+        }
+    }
+
     async fn reset(&mut self) -> Result<(), Failure> {
         match self {
             #[cfg(feature = "kafka")]

@@ -80,6 +80,12 @@ pub trait Sink {
         None
     }
 
+    /// Why nobody would answer, where that is known though nothing is on its way: some sinks ask now and then, while
+    /// [`next_deliveries`](Self::next_deliveries) is waited for.
+    fn away(&self) -> Option<&str> {
+        None
+    }
+
     /// Gives up everything accepted and not yet reported, makes every report of it available to
     /// [`next_deliveries`](Self::next_deliveries), and is then ready to accept records again, in whatever order.
     ///

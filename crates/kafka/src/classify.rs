@@ -82,6 +82,28 @@ pub(crate) fn failure(code: Code, record: &Undelivered<'_>) -> Failure {
     Failure::new(class, reason(class, code, record))
 }
 
+/// The same of a user whose records were taken before. A right that was taken away is given back by whoever took it, with no new start of ours,
+/// so that it is waited for.
+pub(crate) fn failure_of_known_user(code: Code, record: &Undelivered<'_>) -> Failure {
+    if !is_lost_right(code) {
+        return failure(code, record);
+    }
+    let Undelivered { topic, size, .. } = *record;
+    Failure::new(
+        Class::Sink,
+        format!(
+            "topic \"{topic}\": a record of {size} bytes was not delivered: {code}; the user was allowed before: allow it again with \
+             kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --producer --topic {topic}"
+        ),
+    )
+}
+
+/// Whether it is about a right that is no topic's. Kafka derives the one to be an idempotent producer from the right to write to any topic, so that
+/// it goes with the last of these.
+pub(crate) fn is_lost_right(code: Code) -> bool {
+    matches!(code, Code::ClusterAuthorizationFailed | Code::TransactionalIdAuthorizationFailed)
+}
+
 fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
     let Undelivered { topic, size, partition } = *record;
     let what = format!("topic \"{topic}\": a record of {size} bytes was not delivered: {code}");
@@ -162,6 +184,17 @@ mod tests {
         use Code::*;
         all_are(Class::Withdrawn, &[PurgeQueue, PurgeInflight, Fatal, GaplessGuarantee, InvalidDifferentRecord]);
         all_are(Class::Withdrawn, &[BrokerDestroy, DestroyBroker]);
+    }
+
+    #[test]
+    fn a_right_that_was_there_before_is_waited_for() {
+        for code in [Code::ClusterAuthorizationFailed, Code::TransactionalIdAuthorizationFailed] {
+            assert_eq!(failure(code, &RECORD).class, Class::Configuration);
+            let waited_for = failure_of_known_user(code, &RECORD);
+            assert_eq!(waited_for.class, Class::Sink);
+            assert!(waited_for.reason.contains("kafka-acls.sh"), "{waited_for}");
+        }
+        assert_eq!(failure_of_known_user(Code::SSL, &RECORD), failure(Code::SSL, &RECORD));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tracing::{debug, error, info, warn};
 use walpost_core::failure::{Class, Failure};
 
+use crate::classify::{self, Undelivered};
 use crate::inbox::{Inbox, Loss, Report, Tag};
 
 /// The callbacks' side of one client.
@@ -31,6 +32,9 @@ pub(crate) struct Context {
 /// What is known about the connections.
 #[derive(Debug, Default)]
 struct Link {
+    /// A broker has answered, so that the settings are right.
+    is_let_in: bool,
+    /// A broker has taken a record, so that the user may produce.
     has_delivered: bool,
     is_away: bool,
     is_all_down: bool,
@@ -45,6 +49,12 @@ struct Link {
 }
 
 impl Context {
+    /// For the client that follows this one's. What was good before is not taken for a fault of the settings.
+    pub(crate) fn successor(&self) -> Self {
+        let Link { is_let_in, has_delivered, .. } = *self.link();
+        Self { link: Mutex::new(Link { is_let_in, has_delivered, ..Link::default() }), ..Self::default() }
+    }
+
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.inbox
     }
@@ -57,6 +67,17 @@ impl Context {
     /// Why no broker will have us, if none does and none ever did: the settings are wrong, and waiting would not help.
     pub(crate) fn verdict(&self) -> Option<Failure> {
         self.link().verdict()
+    }
+
+    /// Whether a broker has taken a record of this user.
+    pub(crate) fn has_delivered(&self) -> bool {
+        self.link().has_delivered
+    }
+
+    /// What becomes of a record after this error.
+    pub(crate) fn failure(&self, code: Code, record: &Undelivered<'_>) -> Failure {
+        let judge = if self.has_delivered() { classify::failure_of_known_user } else { classify::failure };
+        judge(code, record)
     }
 
     /// Whether every broker that is known was lost or never found.
@@ -74,21 +95,34 @@ impl Context {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn on_answer(&self) {
+    /// A broker has done what it was asked for.
+    pub(crate) fn on_answer(&self) {
         let mut link = self.link();
         let was_away = link.is_away || link.rejection.is_some();
-        *link = Link { has_delivered: true, ..Link::default() };
-        self.is_well.store(true, Ordering::Relaxed);
+        *link = Link { is_let_in: true, has_delivered: link.has_delivered, ..Link::default() };
+        // Of the first delivery it has to be learnt that it is one.
+        self.is_well.store(link.has_delivered, Ordering::Relaxed);
         drop(link);
         if was_away {
             info!("Kafka answers again");
+        }
+    }
+
+    /// No broker has answered in time. An outage that is told already is not told again.
+    pub(crate) fn on_silence(&self, reason: &str) {
+        let mut link = self.link();
+        self.is_well.store(false, Ordering::Relaxed);
+        let is_known = std::mem::replace(&mut link.is_away, true) || link.rejection.is_some();
+        drop(link);
+        if !is_known {
+            warn!("Kafka is away, records wait: {reason}");
         }
     }
 }
 
 impl Link {
     fn verdict(&self) -> Option<Failure> {
-        let is_final = self.rejections > 1 && self.is_all_down && !self.has_delivered;
+        let is_final = self.rejections > 1 && self.is_all_down && !self.is_let_in;
         let rejection = self.rejection.as_ref().filter(|_| is_final)?;
         Some(Failure::new(
             Class::Configuration,
@@ -144,6 +178,7 @@ impl ProducerContext for Context {
         let outcome = match result {
             Ok(_) => {
                 if !self.is_well.load(Ordering::Relaxed) {
+                    self.link().has_delivered = true;
                     self.on_answer();
                 }
                 Ok(())
@@ -245,9 +280,21 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_worked_before_is_waited_for() {
+    fn silence_is_told_once_and_an_answer_ends_it_without_a_delivery() {
         let context = Context::default();
+        context.on_silence("no broker has answered within 2 s");
+        assert!(context.link().is_away);
+        assert_eq!(context.link().on_error(Code::AllBrokersDown, "1/1 brokers are down"), News::Known);
         context.on_answer();
+        assert!(!context.link().is_away);
+        assert_eq!(context.last_error(), None);
+    }
+
+    #[test]
+    fn a_password_that_worked_before_is_waited_for() {
+        let before = Context::default();
+        before.on_answer();
+        let context = before.successor();
         for (code, reason) in [
             (Code::Authentication, "invalid credentials"),
             (Code::AllBrokersDown, "1/1 brokers are down"),

@@ -12,6 +12,7 @@ mod context;
 mod inbox;
 mod producer;
 mod properties;
+mod pulse;
 mod settings;
 mod topic;
 mod transactional;

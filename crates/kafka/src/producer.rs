@@ -23,6 +23,7 @@ use walpost_core::record::Record;
 use crate::classify::{self, Undelivered};
 use crate::context::Context;
 use crate::inbox::{Report, Tag};
+use crate::pulse::Pulse;
 use crate::settings::Settings;
 
 /// How long a reset waits for answers to what is on the wire already. Each that comes is a record that is not repeated.
@@ -52,6 +53,7 @@ pub struct Producer {
     pub(crate) reports: Vec<Report>,
     /// When the reports in the inbox are worth taking; `None` while it may be empty.
     ripe_at: Option<Instant>,
+    pulse: Pulse,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
     /// Whether that was said while there was nothing to call back.
@@ -73,13 +75,14 @@ impl Producer {
     /// # Errors
     /// librdkafka refuses the settings as a whole, or cannot read a file that they name; the class is `Configuration`.
     pub fn new(settings: Settings) -> Result<Self, Failure> {
-        let client = connect(&settings)?;
+        let client = connect(&settings, Context::default())?;
         Ok(Self {
             settings,
             client,
             outstanding: 0,
             reports: Vec::new(),
             ripe_at: None,
+            pulse: Pulse::new(),
             is_recalled: false,
             is_told: false,
         })
@@ -129,14 +132,17 @@ impl Producer {
 
     /// Turns the reports that were taken into deliveries.
     fn hand_over(&mut self, into: &mut Vec<Delivery>) {
+        if self.reports.iter().any(|report| report.outcome.is_ok()) {
+            self.pulse.heard();
+        }
         let mut cause = None;
         let client = &self.client;
         into.extend(self.reports.drain(..).map(|report| {
             let outcome = report.outcome.map_err(|loss| match loss.code {
                 Code::PurgeQueue | Code::PurgeInflight | Code::Fatal => {
-                    cause.get_or_insert_with(|| Cause::of(client)).failure(loss.code, &loss.record())
+                    cause.get_or_insert_with(|| Cause::of(client)).failure(client, loss.code, &loss.record())
                 }
-                code => classify::failure(code, &loss.record()),
+                code => client.client().context().failure(code, &loss.record()),
             });
             Delivery { ticket: report.ticket, outcome }
         }));
@@ -187,16 +193,17 @@ impl Sink for Producer {
         match self.client.send(message) {
             Ok(()) => {
                 self.outstanding += 1;
+                self.pulse.publishes_to(&record.topic);
                 Ok(())
             }
             Err((KafkaError::MessageProduction(Code::QueueFull), _)) => Err(Refusal::Full),
             Err((KafkaError::MessageProduction(Code::Fatal), _)) => {
-                Err(Cause::of(&self.client).failure(Code::Fatal, &about).into())
+                Err(Cause::of(&self.client).failure(&self.client, Code::Fatal, &about).into())
             }
             Err((error, _)) => {
                 // The only error without a code is a NUL in the name of the topic.
                 let code = error.rdkafka_error_code().unwrap_or(Code::InvalidTopic);
-                Err(classify::failure(code, &about).into())
+                Err(self.client.client().context().failure(code, &about).into())
             }
         }
     }
@@ -216,13 +223,20 @@ impl Sink for Producer {
                 self.is_told = true;
                 return;
             }
-            self.client.client().context().inbox().arrived().await;
-            self.ripe_at = Some(Instant::now() + GATHER);
+            let inbox = self.client.client().context().inbox();
+            tokio::select! {
+                () = inbox.arrived() => self.ripe_at = Some(Instant::now() + GATHER),
+                () = self.pulse.beat(&self.client), if self.outstanding == 0 => {}
+            }
         }
     }
 
     fn verdict(&self) -> Option<Failure> {
         self.client.client().context().verdict()
+    }
+
+    fn away(&self) -> Option<&str> {
+        self.pulse.away()
     }
 
     /// Gives everything back and makes a new client from the same settings, in at most 30 s.
@@ -243,13 +257,15 @@ impl Sink for Producer {
             }
         }
         let settings = self.settings.clone();
-        let fresh = timeout_at(deadline, tokio::task::spawn_blocking(move || connect(&settings))).await;
+        let context = self.client.client().context().successor();
+        let fresh = timeout_at(deadline, tokio::task::spawn_blocking(move || connect(&settings, context))).await;
         let Ok(Ok(fresh)) = fresh else {
             return Err(Failure::new(Class::Sink, "the Kafka client cannot be made anew in time; it is tried again"));
         };
         let old = std::mem::replace(&mut self.client, fresh?);
         self.is_recalled = false;
         self.is_told = false;
+        self.pulse.renew();
         tokio::task::spawn_blocking(move || drop(old));
         debug!("the Kafka client was made anew");
         Ok(())
@@ -277,17 +293,17 @@ impl Cause {
         }
     }
 
-    fn failure(&self, code: Code, record: &Undelivered<'_>) -> Failure {
+    fn failure(&self, client: &ThreadedProducer<Context>, code: Code, record: &Undelivered<'_>) -> Failure {
         match self {
             Self::Other => classify::failure(code, record),
             Self::Verdict(failure) => failure.clone(),
-            Self::Fatal(fatal) => classify::failure(*fatal, record),
+            Self::Fatal(fatal) => client.client().context().failure(*fatal, record),
         }
     }
 }
 
-fn connect(settings: &Settings) -> Result<ThreadedProducer<Context>, Failure> {
-    ThreadedProducer::from_config_and_context(&settings.client_config(), Context::default())
+fn connect(settings: &Settings, context: Context) -> Result<ThreadedProducer<Context>, Failure> {
+    ThreadedProducer::from_config_and_context(&settings.client_config(), context)
         .map_err(|error| Failure::new(Class::Configuration, refusal_of_settings(&error)))
 }
 

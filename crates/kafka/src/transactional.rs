@@ -27,7 +27,6 @@ use walpost_core::position::{Checkpoint, Identity, Timeline};
 use walpost_core::record::{Headers, Record};
 
 use crate::checkpoints::form;
-use crate::classify;
 use crate::producer::Producer;
 use crate::settings::{SettingFault, Settings};
 
@@ -143,7 +142,8 @@ impl Transactional {
         self.producer.collect_until(deadline).await;
         let is_acknowledged = self.take_report_of_checkpoint()?;
         if let Some(loss) = self.producer.reports.iter().find_map(|report| report.outcome.as_ref().err()) {
-            return Err(self.fence_or(classify::failure(loss.code, &loss.record())));
+            let context = self.producer.client.client().context();
+            return Err(self.fence_or(context.failure(loss.code, &loss.record())));
         }
         if !is_acknowledged || self.producer.outstanding > 0 {
             let timeout = self.timeout.as_millis();
@@ -216,7 +216,8 @@ impl Transactional {
         let outcome = call::make(self.producer.client.clone(), call, limit).await;
         outcome.map_err(|failed| {
             self.is_fenced |= failed.is_fence();
-            failed.into_failure(call, &self.id, self.timeout)
+            let was_allowed = self.producer.client.client().context().has_delivered();
+            failed.into_failure(call, &self.id, self.timeout, was_allowed)
         })
     }
 
@@ -246,6 +247,10 @@ impl Sink for Transactional {
 
     fn verdict(&self) -> Option<Failure> {
         self.producer.verdict()
+    }
+
+    fn away(&self) -> Option<&str> {
+        self.producer.away()
     }
 
     /// Aborts, if the broker can be told soon, and gives everything back. Nothing is accepted then until [`open`](Self::open).

@@ -264,6 +264,8 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
     for (ticket, (error, class)) in (0..).zip([
+        // Before a record was taken.
+        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Configuration),
         (RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::Row),
@@ -271,7 +273,7 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::Row),
         (RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, Class::Row),
         (RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Class::Route),
-        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Configuration),
+        (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Sink),
         (RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, Class::Sink),
         (RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, Class::Sink),
         (RD_KAFKA_RESP_ERR_UNKNOWN, Class::Sink),
@@ -287,7 +289,7 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         publish(&mut producer, "orders", ticket..ticket + 1).await;
         assert_eq!(delivered(&deliveries(&mut producer, 1).await), [ticket], "{error:?}");
     }
-    assert_eq!(values(&cluster, "orders", 12), (0..12).collect::<Vec<_>>());
+    assert_eq!(values(&cluster, "orders", 13), (0..13).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -398,6 +400,34 @@ async fn an_outage_delays_records_and_keeps_their_order() {
     done.extend(deliveries(&mut producer, 200 - done.len()).await);
     assert_eq!(delivered(&done), (0..200).collect::<Vec<_>>());
     assert_eq!(values(&cluster, "orders", 200), (0..200).collect::<Vec<_>>());
+}
+
+/// Waits until the producer thinks so, of which it hears while it waits for deliveries that there are none of.
+async fn wait_until_away(producer: &mut Producer, is_away: bool) {
+    let wait = async {
+        while producer.away().is_some() != is_away {
+            let mut none = Vec::new();
+            let _ = timeout(Duration::from_millis(50), producer.next_deliveries(&mut none)).await;
+            assert_eq!(none, []);
+        }
+    };
+    timeout(PATIENCE, wait).await.unwrap();
+}
+
+#[tokio::test]
+async fn brokers_that_are_away_are_noticed_with_nothing_on_its_way_and_so_is_their_return() {
+    let cluster = cluster(&["orders"]);
+    // Who has published nothing, and who has.
+    for records in [0, 1] {
+        let mut producer = producer(&cluster, &[]);
+        publish(&mut producer, "orders", 0..records).await;
+        deliveries(&mut producer, usize::try_from(records).unwrap()).await;
+        assert_eq!(producer.away(), None);
+        cluster.broker_down(-1).unwrap();
+        wait_until_away(&mut producer, true).await;
+        cluster.broker_up(-1).unwrap();
+        wait_until_away(&mut producer, false).await;
+    }
 }
 
 #[tokio::test]

@@ -125,6 +125,11 @@ impl Walpost {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Runs another program from now on, such as one that becomes the first.
+    pub fn set_program(&mut self, program: impl Into<PathBuf>) {
+        self.program = program.into();
+    }
+
     /// The program.
     #[must_use]
     pub fn program(&self) -> &Path {

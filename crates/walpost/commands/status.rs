@@ -109,7 +109,7 @@ fn findings(settings: &Settings, database: &Result<Database, String>, relay: &An
         Ok(database) => of_database(settings, database, &mut findings),
         Err(reason) => findings.push(format!("the database cannot be asked: {reason}")),
     }
-    findings.extend(relay.reasons().iter().cloned());
+    findings.extend(relay.reasons());
     findings
 }
 

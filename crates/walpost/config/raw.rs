@@ -303,7 +303,7 @@ section! {
         /// which.
         listen: Text = Text::from("127.0.0.1:9464"), "\"0.0.0.0:9465\"" | "\"off\"";
         /// How long something may be owed without moving before `/readyz` says so: records that the sink does not acknowledge, a checkpoint that is
-        /// due, log that the server has and does not send.
+        /// due, log that the server has and does not send. It is also how long a sink may be away that nothing is owed to.
         stalled_after_ms: Millis = Millis(10_000), "30000" | "10000";
     }
 }

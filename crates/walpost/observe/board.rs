@@ -58,6 +58,8 @@ pub struct Sight {
     pub checkpointed_at: Option<Moment>,
     /// What the server said of itself and the slot.
     pub server: ServerSight,
+    /// Why the sink is away, and since when that is known.
+    pub sink_away: Option<(String, Moment)>,
     /// What is set aside, where anything may be.
     pub letters: Option<Letters>,
 }
@@ -160,6 +162,7 @@ impl Board {
             traffic: Arc::new([]),
             checkpointed_at: None,
             server: ServerSight::default(),
+            sink_away: None,
             letters: None,
         };
         let stamp = AtomicU64::new(millis(now));

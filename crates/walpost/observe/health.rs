@@ -5,8 +5,8 @@
 //! relay that stands by lives, and is not ready.
 //!
 //! No fault may leave a relay ready and silent. So beside what it knows to be wrong, it is not ready when something is owed and nothing has moved
-//! for [`Limits::stalled_after`]: records at the sink, a checkpoint, the log at the server. What it cannot know is whether a broker would answer that
-//! it has nothing for.
+//! for [`Limits::stalled_after`]: records at the sink, a checkpoint, the log at the server. Nor is it when it has nothing for a sink and knows that
+//! nobody would take it: of that the sink itself tells, for only it can ask.
 
 use std::time::Duration;
 
@@ -114,6 +114,9 @@ fn stalls(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<String
     if let Some(age) = stalled(link.acknowledged_at).filter(|_| link.view.owed.records > 0) {
         let (age, records) = (age.as_secs(), link.view.owed.records);
         reasons.push(format!("the sink has not acknowledged anything for {age} s, and {records} records are owed"));
+    }
+    if let Some((reason, age)) = sight.sink_away.as_ref().and_then(|(reason, since)| Some((reason, stalled(*since)?))) {
+        reasons.push(format!("the sink has been away for {} s: {reason}", age.as_secs()));
     }
     if let Some(age) = link.checkpoint_due_since.and_then(stalled) {
         let age = age.as_secs();

@@ -32,6 +32,7 @@ pub struct Recorder {
     traffic_copied_at: Option<Moment>,
     checkpoint_due_since: Option<Moment>,
     checkpointed_at: Option<Moment>,
+    sink_away: Option<(String, Moment)>,
 }
 
 impl Recorder {
@@ -49,6 +50,7 @@ impl Recorder {
             traffic_copied_at: None,
             checkpoint_due_since: None,
             checkpointed_at: None,
+            sink_away: None,
         }
     }
 
@@ -88,6 +90,15 @@ impl Recorder {
     pub fn reset(&mut self, is_done: bool) {
         let count = if is_done { &mut self.totals.resets } else { &mut self.totals.failed_resets };
         *count += 1;
+    }
+
+    /// The sink is known to be away, for this reason, or is not.
+    pub fn sink_away(&mut self, reason: Option<&str>) {
+        match (&mut self.sink_away, reason) {
+            (Some((known, _)), Some(reason)) if known == reason => {}
+            (Some((known, _)), Some(reason)) => reason.clone_into(known),
+            (known, reason) => *known = reason.map(|reason| (reason.to_owned(), self.board.clock().now())),
+        }
     }
 
     /// A checkpoint is to be written.
@@ -175,6 +186,7 @@ impl Recorder {
         sight.letters = Some(letters);
         sight.totals.clone_from(&self.totals);
         sight.checkpointed_at = self.checkpointed_at;
+        sight.sink_away.clone_from(&self.sink_away);
         sight.last = Some(link.view.clone());
         sight.link = Some(link.clone());
         drop(sight);

@@ -121,16 +121,17 @@ impl Failed {
         matches!(self, Self::Refused(error) if error.rdkafka_error_code().is_some_and(is_fence))
     }
 
-    pub(super) fn into_failure(self, call: Call, id: &str, timeout: Duration) -> Failure {
+    /// `was_allowed` where brokers took records of this user before.
+    pub(super) fn into_failure(self, call: Call, id: &str, timeout: Duration, was_allowed: bool) -> Failure {
         match self {
             Self::Verdict(failure) => failure,
             Self::Lost => Failure::new(Class::Sink, "the Kafka client has died over a transaction; it is tried again"),
-            Self::Refused(error) => refusal(&error, call, id, timeout),
+            Self::Refused(error) => refusal(&error, call, id, timeout, was_allowed),
         }
     }
 }
 
-fn refusal(error: &KafkaError, call: Call, id: &str, timeout: Duration) -> Failure {
+fn refusal(error: &KafkaError, call: Call, id: &str, timeout: Duration, was_allowed: bool) -> Failure {
     let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
     if is_fence(code) {
         return fenced(id, timeout);
@@ -160,6 +161,10 @@ fn refusal(error: &KafkaError, call: Call, id: &str, timeout: Duration) -> Failu
         _ => None,
     };
     match remedy {
+        // It may be given back without a new start.
+        Some(remedy) if was_allowed && classify::is_lost_right(code) => {
+            Failure::new(Class::Sink, format!("{what}: {error}; {remedy}; it is tried again"))
+        }
         Some(remedy) => Failure::new(Class::Configuration, format!("{what}: {error}; {remedy}")),
         None => Failure::new(Class::Sink, format!("{what}: {error}; it is tried again")),
     }

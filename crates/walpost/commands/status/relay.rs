@@ -27,6 +27,8 @@ pub(super) enum Answer {
     NotAsked,
     /// Nobody answers there. The relay may run on another machine.
     None { address: SocketAddr, reason: String },
+    /// The system takes connections for a process that does not answer them.
+    Mute { address: SocketAddr },
     /// Another relay does, or another program.
     Other { address: SocketAddr },
     /// The relay has answered.
@@ -34,19 +36,28 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// What the relay says is wrong with itself.
-    pub(super) fn reasons(&self) -> &[String] {
+    /// What is wrong with the relay, by its own words or for want of any.
+    pub(super) fn reasons(&self) -> Vec<String> {
         match self {
-            Self::Said { reasons, .. } => reasons,
-            Self::NotAsked | Self::None { .. } | Self::Other { .. } => &[],
+            Self::Said { reasons, .. } => reasons.clone(),
+            Self::Mute { address } => vec![format!(
+                "the process that listens at {address} does not answer within {} s: it is frozen or stuck; if it is the relay, start it again",
+                TIMEOUT.as_secs()
+            )],
+            Self::NotAsked | Self::None { .. } | Self::Other { .. } => Vec::new(),
         }
     }
 }
 
 pub(super) async fn ask(settings: &Settings) -> Answer {
     let Some(address) = settings.http().listen().and_then(reachable) else { return Answer::NotAsked };
-    let answer = tokio::time::timeout(TIMEOUT, get(address)).await;
-    let answer = match answer.unwrap_or_else(|_| Err("it does not answer in time".into())) {
+    let mut is_connected = false;
+    let answer = match tokio::time::timeout(TIMEOUT, get(address, &mut is_connected)).await {
+        Err(_) if is_connected => return Answer::Mute { address },
+        Err(_) => return Answer::None { address, reason: "it does not answer in time".to_owned() },
+        Ok(answer) => answer,
+    };
+    let answer = match answer {
         Ok(body) => serde_json::from_slice::<Value>(&body).unwrap_or_default(),
         Err(error) => return Answer::None { address, reason: error.to_string() },
     };
@@ -69,8 +80,9 @@ fn reachable(listen: SocketAddr) -> Option<SocketAddr> {
     (listen.port() != 0).then(|| SocketAddr::new(ip, listen.port()))
 }
 
-async fn get(address: SocketAddr) -> Result<Bytes, Error> {
+async fn get(address: SocketAddr, is_connected: &mut bool) -> Result<Bytes, Error> {
     let stream = TcpStream::connect(address).await?;
+    *is_connected = true;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/readyz").header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
     let exchange = async {

@@ -26,6 +26,7 @@ fn endpoint(relay: &Answer) -> String {
     match relay {
         Answer::NotAsked => "not asked: http.listen is off or leaves the port to the system".to_owned(),
         Answer::None { address, reason } => format!("{address} does not answer ({reason})"),
+        Answer::Mute { address } => format!("{address} takes connections and does not answer"),
         Answer::Other { address } => format!("{address} is not this relay's; it has http.listen to itself"),
         Answer::Said { address, answer, .. } => {
             let ready = if answer["ready"] == true { "ready" } else { "not ready" };
@@ -78,7 +79,7 @@ fn age(stored: &Checkpoint) -> String {
 pub(super) fn json(settings: &Settings, status: &Status) {
     let relay = match &status.relay {
         Answer::Said { answer, .. } => answer.clone(),
-        Answer::NotAsked | Answer::None { .. } | Answer::Other { .. } => Value::Null,
+        Answer::NotAsked | Answer::None { .. } | Answer::Mute { .. } | Answer::Other { .. } => Value::Null,
     };
     let database = status.database.as_ref().ok();
     let object = json!({

@@ -112,6 +112,10 @@ metrics! {
             _ => facts.seconds_since(link.acknowledged_at),
         });
     };
+    /// Seconds for which the sink has been known to be away, else 0. Brokers are asked while nothing is on its way to them.
+    Gauge "walpost_sink_away_seconds" [] = |facts, to| {
+        linked(facts, to, |_| facts.sight.sink_away.as_ref().map_or(0.0, |(_, since)| facts.seconds_since(*since)));
+    };
     /// Seconds for which rows have been held after a failed delivery, or for want of room among the dead letters, by why; left out while none are.
     Gauge "walpost_held_seconds" ["class"] = |facts, to| {
         let link = facts.sight.link.as_ref();

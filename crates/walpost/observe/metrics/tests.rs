@@ -58,6 +58,7 @@ fn known() -> Sight {
         undescribed_since: None,
         letters_due_since: None,
     });
+    sight.sink_away = Some(("refused".to_owned(), at(94)));
     sight.totals.delivered = 17;
     sight.totals.undelivered = BTreeMap::from([("route", 2)]);
     sight.totals.reconnects = BTreeMap::from([("source_lost", 3)]);
@@ -122,6 +123,7 @@ fn each_figure_shows_what_it_says() {
         ("walpost_owed_records", &[], 5.0),
         ("walpost_in_flight_records", &[], 4.0),
         ("walpost_unacknowledged_seconds", &[], 7.0),
+        ("walpost_sink_away_seconds", &[], 6.0),
         ("walpost_held_seconds", &[("class", "route")], 4.0),
         ("walpost_dead_letters_open", &[], 3.0),
         ("walpost_parked_keys", &[], 2.0),

@@ -91,6 +91,19 @@ fn the_store_of_the_letters_is_waited_for_since_it_answered_for_one() {
 }
 
 #[test]
+fn a_sink_is_away_since_that_was_known_first_whatever_the_reasons_are() {
+    let board = Board::new(Clock::start());
+    let mut recorder = Recorder::new(board);
+    recorder.sink_away(Some("refused"));
+    let (_, since) = recorder.sink_away.clone().unwrap();
+    recorder.sink_away(Some("refused"));
+    recorder.sink_away(Some("no answer"));
+    assert_eq!(recorder.sink_away, Some(("no answer".to_owned(), since)));
+    recorder.sink_away(None);
+    assert_eq!(recorder.sink_away, None);
+}
+
+#[test]
 fn what_was_counted_outlives_a_session_and_its_phase_is_told() {
     let board = Board::new(Clock::start());
     let mut recorder = Recorder::new(board.clone());

@@ -214,3 +214,14 @@ async fn an_operator_may_adopt_the_slot_copy_and_forget() {
     slot.confirmed = Some(Lsn::new(6));
     adopt_slot(&mut store, &server, &slot, &wanted).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_file_whose_folder_is_missing_lies_on_a_disk_that_is_away_and_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    let mut store = at(&disk.join("checkpoint"));
+    let refused = store.load().await.unwrap_err();
+    assert!(matches!(refused, Error::File { action: "read", .. }) && refused.class().is_retried(), "{refused:?}");
+    fs::create_dir(&disk).unwrap();
+    assert_eq!(store.load().await.unwrap(), None);
+}

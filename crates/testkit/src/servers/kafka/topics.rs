@@ -62,6 +62,18 @@ impl KafkaEndpoint {
         })
     }
 
+    /// Deletes a topic.
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaEndpoint::create_topic`].
+    pub fn delete_topic(&self, name: &str) -> Result<()> {
+        self.ask(&format!("cannot delete the topic {name}"), async |admin, options| {
+            let results = admin.delete_topics(&[name], options).await?;
+            results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
+        })
+    }
+
     fn create(&self, topics: &[NewTopic<'_>], names: &str) -> Result<()> {
         self.ask(&format!("cannot make the topic {names}"), async |admin, options| {
             let results = admin.create_topics(topics, options).await?;

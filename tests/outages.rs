@@ -1,0 +1,78 @@
+//! What goes wrong beside PostgreSQL, as an operator sees it: each fault is told by the log, makes `/readyz` and `walpost status` say so while it
+//! lasts, moves a figure, is over when it is over, and loses nothing that was committed. `docs/guarantees.md` has a line for each.
+//!
+//! Faults of PostgreSQL are another matter, and so are bad rows.
+
+mod broker;
+mod checkpoint;
+mod network;
+mod process;
+mod routes;
+
+use serde_json::Value;
+use walpost_testkit::relay::Relay;
+
+use crate::observe::{readiness, value, wait_until_ready, wait_until_unready};
+use crate::rig::{LIMIT, Rig, eventually};
+
+/// Standing still so long with something owed, or with a sink that is away, is told. In milliseconds.
+const STALLED_AFTER: &str = "1000";
+
+/// A figure with its labels.
+type Figure<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+
+/// What is seen of a relay that is not ready.
+struct Sign<'a> {
+    state: &'a str,
+    /// Part of a reason.
+    reason: &'a str,
+    /// The figure, and what it comes to at least.
+    figure: Figure<'a>,
+    at_least: f64,
+}
+
+/// A relay that streams and is ready, and logs what it does by default.
+#[track_caller]
+fn start_ready(rig: &mut Rig) -> Relay {
+    rig.configure(|config| config.set("http", "stalled_after_ms", STALLED_AFTER).unset("log", "level"));
+    let relay = rig.start_streaming();
+    wait_until_ready(&relay);
+    relay
+}
+
+/// What `walpost status --json` says of this relay. It has to end with 10 if it names anything, and with 0 if not.
+#[track_caller]
+fn status(rig: &mut Rig, relay: &Relay) -> Value {
+    let address = relay.http_address(LIMIT).unwrap();
+    let listen = |rig: &mut Rig, address: &str| rig.configure(|config| config.set("http", "listen", address));
+    listen(rig, &format!("\"{address}\""));
+    let ended = rig.call(&["status", "--json"]);
+    // Those that are started from now on choose their own.
+    listen(rig, r#""127.0.0.1:0""#);
+    let said: Value = serde_json::from_str(&ended.output).unwrap();
+    ended.assert_said(if said["healthy"] == true { 0 } else { 10 }, &[]);
+    said
+}
+
+/// Waits until all of an operator's windows show it.
+#[track_caller]
+fn assert_seen(rig: &mut Rig, relay: &Relay, sign: &Sign<'_>) {
+    let Sign { state, reason, figure: (name, labels), at_least } = *sign;
+    wait_until_unready(relay, state, reason);
+    eventually(&format!("{name} {labels:?} to be {at_least}"), || value(relay, name, labels) >= at_least);
+    let said = status(rig, relay);
+    let findings = said["findings"].to_string();
+    assert!(said["healthy"] == false && findings.contains(reason), "{reason:?} is not in {said}");
+}
+
+/// Waits until nothing of it is left.
+#[track_caller]
+fn assert_over(rig: &mut Rig, relay: &Relay) {
+    wait_until_ready(relay);
+    eventually("nothing to be owed", || value(relay, "walpost_owed_records", &[]) == 0.0);
+    for figure in ["walpost_sink_away_seconds", "walpost_unacknowledged_seconds"] {
+        eventually(&format!("{figure} to be 0"), || value(relay, figure, &[]) == 0.0);
+    }
+    let said = status(rig, relay);
+    assert!(said["healthy"] == true && said["endpoint"]["ready"] == true, "{said} {:?}", readiness(relay));
+}

@@ -1,0 +1,128 @@
+//! The broker is there and does not take what it took before: the topic is gone, a right or a password was taken away.
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::servers::{kafka_tool, shared_kafka, shared_postgres};
+
+use super::{Figure, Sign, assert_over, assert_seen, start_ready};
+use crate::observe::value;
+use crate::rig::{LIMIT, PARTITIONS, Rig, eventually};
+use crate::security::{guarded_kafka, log_in};
+
+const PASSWORD: &str = "first-pearl";
+const NEXT_PASSWORD: &str = "second-pearl";
+
+/// What is seen of a route that is closed. The reason is the topic's name, or more.
+fn closed(reason: &str) -> Sign<'_> {
+    Sign { state: "holding", reason, figure: ("walpost_held_seconds", &[("class", "route")]), at_least: 1.0 }
+}
+
+#[test]
+fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_made_again() {
+    let mut rig = Rig::ready("deleted", &["public.outbox"]);
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    let topics = rig.outboxes[0].topics();
+    for topic in &topics {
+        shared_kafka().delete_topic(topic).unwrap();
+    }
+    // What the topic had went with it, by the will of whoever deleted it.
+    rig.sql("DELETE FROM outbox");
+    rig.insert("after", 0, 10);
+    let end = rig.value("SELECT pg_current_wal_flush_lsn()");
+    let topic = rig.truth().rows().next().unwrap().topic.clone();
+    assert_seen(&mut rig, &relay, &closed(&topic));
+    relay
+        .wait_for_log(&format!("kafka-topics.sh --bootstrap-server <broker> --create --topic {topic}"), LIMIT)
+        .unwrap();
+    assert_eq!(rig.slot(&format!("confirmed_flush_lsn >= '{end}'")), "f", "what is not delivered is owed");
+    for topic in &topics {
+        shared_kafka().create_topic(topic, PARTITIONS).unwrap();
+    }
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+/// Runs one of Kafka's programs against the guarded broker, as its superuser.
+#[track_caller]
+fn administer(class: &str, arguments: &[&str]) {
+    let mut tool = kafka_tool(class).unwrap();
+    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
+}
+
+#[track_caller]
+fn set_password(user: &str, password: &str) {
+    let credentials = format!("SCRAM-SHA-512=[password={password}]");
+    let user = ["--entity-type", "users", "--entity-name", user];
+    administer(
+        "org.apache.kafka.tools.ConfigCommand",
+        &[&["--alter", "--add-config", &credentials], &user as &[_]].concat(),
+    );
+}
+
+#[track_caller]
+fn allow_to_produce(rig: &Rig, user: &str, is_allowed: bool) {
+    let (principal, prefix) = (format!("User:{user}"), rig.topic(""));
+    let act: &[&str] = if is_allowed { &["--add"] } else { &["--remove", "--force"] };
+    let right = ["--allow-principal", &principal, "--producer", "--topic", &prefix];
+    let pattern = ["--resource-pattern-type", "prefixed"];
+    administer("org.apache.kafka.tools.AclCommand", &[act, &right, &pattern].concat());
+}
+
+/// A relay of a user of its own on the guarded broker, who may produce to its topics.
+fn restricted(label: &str) -> (Rig, String) {
+    let mut rig = Rig::ready_on(shared_postgres(), guarded_kafka().endpoint(), label, &["public.outbox"]);
+    let user = rig.database.name().to_owned();
+    set_password(&user, PASSWORD);
+    allow_to_produce(&rig, &user, true);
+    log_in(&mut rig, &user, "SCRAM-SHA-512", PASSWORD);
+    (rig, user)
+}
+
+#[test]
+fn a_right_that_is_taken_away_holds_the_stream_until_it_is_given_back() {
+    let (mut rig, user) = restricted("forbidden");
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    allow_to_produce(&rig, &user, false);
+    rig.insert("after", 0, 10);
+    let topic = rig.truth().rows().next().unwrap().topic.clone();
+    // The topic is closed, and once the last topic is, the brokers refuse the producer as a whole: it is held either way.
+    let reason = format!("--producer --topic {topic}");
+    let figure: Figure<'_> = ("walpost_undelivered_records_total", &[("class", "route")]);
+    assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 1.0 });
+    relay.wait_for_log("kafka-acls.sh --bootstrap-server <broker> --add --allow-principal", LIMIT).unwrap();
+    // Over several attempts.
+    eventually("more refusals", || value(&relay, "walpost_sink_resets_total", &[("outcome", "done")]) >= 5.0);
+    assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 1.0 });
+    allow_to_produce(&rig, &user, true);
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_password_that_is_changed_under_a_running_relay_is_told_and_waited_for_until_it_is_put_back() {
+    let (mut rig, user) = restricted("rotated");
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    // The broker asks for it again every few seconds.
+    set_password(&user, NEXT_PASSWORD);
+    relay.wait_for_log("a broker does not let walpost in", LIMIT).unwrap();
+    let (state, away) = ("streaming", "the sink has been away for");
+    let figure: Figure<'_> = ("walpost_sink_away_seconds", &[]);
+    assert_seen(&mut rig, &relay, &Sign { state, reason: away, figure, at_least: 1.0 });
+    rig.insert("after", 0, 10);
+    let unacknowledged = "the sink has not acknowledged anything for";
+    let figure: Figure<'_> = ("walpost_unacknowledged_seconds", &[]);
+    assert_seen(&mut rig, &relay, &Sign { state, reason: unacknowledged, figure, at_least: 1.0 });
+    set_password(&user, PASSWORD);
+    assert_over(&mut rig, &relay);
+    relay.wait_for_log("Kafka answers again", LIMIT).unwrap();
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}

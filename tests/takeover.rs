@@ -1,0 +1,150 @@
+//! A second instance stands by and takes over: how it shows, how long it takes, and what a first one does that wakes up too late.
+//!
+//! On one machine the server notices at once that a killed process is gone. What governs the time elsewhere is in `docs/guarantees.md`.
+
+use std::time::{Duration, Instant};
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::relay::{Relay, toml_string};
+use walpost_testkit::servers::{shared_kafka, shared_postgres};
+
+use crate::exactly_once;
+use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::rig::{LIMIT, Rig, breakable_kafka, broker_network, eventually};
+
+/// What is promised, on a machine that is in order.
+const PROMISE: Duration = Duration::from_secs(5);
+/// What no machine takes, however much else it does.
+const BOUND: Duration = Duration::from_secs(30);
+
+/// A first instance that streams, and a second that waits for it and says so.
+#[track_caller]
+fn pair(rig: &Rig) -> (Relay, Relay) {
+    let first = rig.start_streaming();
+    wait_until_ready(&first);
+    let holder = rig.walsender().unwrap();
+    let second = rig.start();
+    let line = second.wait_for_log("standing by", LIMIT).unwrap();
+    assert!(line.contains(&format!("is read by process {holder} of the server")), "{line}");
+    wait_until_unready(&second, "standing_by", &format!("process {holder}"));
+    assert_eq!(value(&second, "walpost_state", &[("state", "standing_by")]), 1.0);
+    assert_eq!(value(&second, "walpost_ready", &[]), 0.0);
+    (first, second)
+}
+
+/// From the kill of the first to the arrival of an event that was committed after it.
+#[track_caller]
+fn assert_takes_over(rig: &Rig, label: &str) -> Relay {
+    let (first, second) = pair(rig);
+    let mut consumer = rig.consumer();
+    rig.insert("before", 0, 10);
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    let killed = Instant::now();
+    first.kill9().unwrap();
+    rig.insert("after", 0, 1);
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    let took = killed.elapsed();
+    println!(
+        "{label}: {took:?} from the kill to the first event that was committed after it; {PROMISE:?} are promised"
+    );
+    assert!(took < BOUND, "{label}: took over in {took:?}");
+    wait_until_ready(&second);
+    assert_eq!(value(&second, "walpost_state", &[("state", "streaming")]), 1.0);
+    second
+}
+
+#[test]
+fn a_second_instance_takes_over_from_a_killed_one_with_the_checkpoint_in_the_database() {
+    let rig = Rig::ready("over_postgres", &["public.outbox"]);
+    let second = assert_takes_over(&rig, "postgres");
+    rig.assert_delivered(Repeats::Allowed);
+    second.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_second_instance_takes_over_from_a_killed_one_with_the_checkpoint_in_a_file_of_the_same_machine() {
+    let mut rig = Rig::with_tables("over_file", &["public.outbox"]);
+    let path = rig.walpost.folder().join("checkpoint").display().to_string();
+    rig.configure(|config| {
+        config.set("checkpoint", "store", r#""file""#).set("checkpoint", "path", &toml_string(&path))
+    });
+    rig.init();
+    let second = assert_takes_over(&rig, "file");
+    rig.assert_delivered(Repeats::Allowed);
+    second.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_second_instance_takes_over_from_a_killed_one_with_the_checkpoint_in_kafka_and_nothing_is_seen_twice() {
+    let rig = exactly_once::rig(shared_kafka(), "over_kafka");
+    let second = assert_takes_over(&rig, "kafka");
+    second.stop(LIMIT).unwrap().assert_success();
+    exactly_once::assert_exactly_once(&rig, shared_kafka());
+}
+
+#[test]
+fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_before_it_sends_anything() {
+    /// Records of one request. Five of them may be on the wire.
+    const BATCH: usize = 10;
+    const ROWS: i64 = 2_000;
+    let kafka = breakable_kafka();
+    let network = broker_network();
+    let mut rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), "woken", &["public.outbox"]);
+    let direct = kafka.bootstrap().to_owned();
+    rig.configure(|config| {
+        config.set("source", "wal_sender_timeout_ms", "2000").set(
+            "sink.kafka",
+            "batch.num.messages",
+            &toml_string(&BATCH.to_string()),
+        )
+    });
+    rig.reach_kafka_by_network();
+    let first = rig.start_streaming();
+    wait_until_ready(&first);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    network.stall();
+    rig.insert("stalled", 0, ROWS);
+    rig.wait_until_sent();
+    eventually("the first to have it all", || value(&first, "walpost_owed_records", &[]) >= 1_000.0);
+    first.sigstop().unwrap();
+    // The second goes to the broker past the network that keeps what the first had sent.
+    rig.configure(|config| config.kafka(&direct));
+    let second = rig.start();
+    second.wait_for_log("streaming", LIMIT).unwrap();
+    rig.assert_delivered(Repeats::Forbidden);
+    let lines = first.log_lines();
+    first.sigcont().unwrap();
+    wait_until_unready(&first, "standing_by", &format!("process {}", rig.walsender().unwrap()));
+    first.wait_for_log_since(lines, "standing by", LIMIT).unwrap();
+    network.pass();
+    second.kill9().unwrap();
+    wait_until_ready(&first);
+    rig.insert("after", 0, 10);
+    let verdict = rig.assert_delivered(Repeats::Allowed);
+    // What was on the wire when it was frozen, and what the second had not checkpointed, which was all long ago.
+    assert!(verdict.repeated.count() <= 5 * BATCH, "it sent what it should have taken back: {verdict}");
+    first.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn an_instance_that_wakes_after_another_took_over_by_transactions_stands_by_and_nothing_of_its_last_is_seen() {
+    let rig = exactly_once::rig(shared_kafka(), "woken_fenced");
+    let (first, second) = pair(&rig);
+    let mut consumer = rig.consumer();
+    rig.insert("before", 0, 10);
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    first.sigstop().unwrap();
+    rig.insert("frozen", 0, 500);
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    wait_until_ready(&second);
+    let lines = first.log_lines();
+    first.sigcont().unwrap();
+    wait_until_unready(&first, "standing_by", "");
+    first.wait_for_log_since(lines, "standing by", LIMIT).unwrap();
+    rig.insert("after", 0, 10);
+    consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    first.stop(LIMIT).unwrap();
+    second.stop(LIMIT).unwrap().assert_success();
+    exactly_once::assert_exactly_once(&rig, shared_kafka());
+}
