@@ -142,6 +142,14 @@ impl TransactionalSink for Broker {
         }
         self.commit_failure.clone().map_or(Ok(()), Err)
     }
+
+    fn set_aside(&mut self, _: &DeadLetter) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn conclude(&mut self, _: LetterId, _: &Conclusion) -> Result<(), Refusal> {
+        Ok(())
+    }
 }
 
 /// A store that takes everything, or says why not.
