@@ -254,6 +254,12 @@ impl Ledger {
         self.waiting > 0
     }
 
+    /// Whether a letter is among them.
+    #[must_use]
+    pub fn has_waiting_letters(&self) -> bool {
+        self.letters.waiting > 0
+    }
+
     /// What has this ticket, until it is settled.
     #[must_use]
     pub fn item(&self, ticket: Ticket) -> Option<&Item> {

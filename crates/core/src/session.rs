@@ -17,13 +17,16 @@
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
 //! 8. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
-//! 9. A dead letter is durable before its ticket settles. While a letter of a key lies there, no later row of that key is
-//!    published, unless the policy lets it overtake.
+//! 9. A dead letter is durable before its ticket settles, or becomes so with the position behind it and not without. While a letter of a key
+//!    lies there, no later row of that key is published, unless the policy lets it overtake.
 //! 10. Where records and position are committed as one ([`Settings::grouping`]), nothing is checkpointed but by a commit, at the end of a
-//!     transaction, of all that was handed over; and nothing is handed over while it is under way.
+//!     transaction, of all that was handed over: records, letters, and how letters ended; and nothing is handed over while it is under way.
+//! 11. Of a letter that goes again the same commit makes durable that it went. One that has ended is not taken up again.
+//! 12. A group is not held open in the midst of a transaction for more than a grace: it is given up.
 
 mod group;
 mod inbound;
+mod lessons;
 mod letters;
 mod outbound;
 #[cfg(test)]
@@ -37,7 +40,7 @@ use std::time::Duration;
 use crate::backoff::Backoff;
 use crate::description::Description;
 use crate::failure::Failure;
-use crate::feedback::{self, Feedback};
+use crate::feedback::{self, Feedback, Wanted};
 use crate::frame::{Frame, StatusUpdate};
 use crate::ledger::{Item, Ledger, Load, Origin};
 use crate::lsn::Lsn;
@@ -52,6 +55,7 @@ use group::Group;
 pub use group::Grouping;
 use inbound::Inbound;
 pub use inbound::{Counters, Notice, SessionError};
+pub use lessons::Lessons;
 use letters::{Letters, Order};
 use outbound::Outbound;
 pub use view::View;
@@ -114,8 +118,8 @@ pub struct Start {
     pub first_owed: Option<Identity>,
     /// Rows after the position that another relay published before us.
     pub settled_rows: Option<SettledRows>,
-    /// The last row at which a group of an earlier session failed: those up to it go one at a time, for a failed batch blames innocents.
-    pub alone_until: Option<Identity>,
+    /// What earlier sessions of this process learned of records that fail, where each takes its group with it.
+    pub lessons: Lessons,
     /// What lies with the dead letters.
     pub inventory: Inventory,
     /// The first ticket of this session: higher than any that was used in this process.
@@ -133,7 +137,8 @@ pub enum Action<'a> {
     Publish(Ticket, &'a Record),
     /// Set the row aside, behind all that the store was asked for before; the answer goes to [`Session::set_aside`]. Where the store fails, here
     /// or at one of the next two, it is asked for nothing more of what came before the failure, and that goes to
-    /// [`Session::letters_failed`].
+    /// [`Session::letters_failed`]. Where records and position are committed as one, the store is the sink, and what it does not take goes to
+    /// [`Session::letter_refused`].
     SetAside(Ticket, Box<DeadLetter>),
     /// Write down how a marked letter ended, in the same order; the answer goes to [`Session::concluded`].
     Conclude(LetterId, Conclusion),
@@ -165,6 +170,8 @@ pub struct End {
     pub commit_time: Option<Timestamp>,
     /// See [`Start::first_owed`].
     pub first_owed: Option<Identity>,
+    /// See [`Start::lessons`].
+    pub lessons: Lessons,
     /// See [`Start::first_ticket`].
     pub next_ticket: Ticket,
     /// How many rows were taken from the log and are not settled. The next session publishes them again.
@@ -252,8 +259,11 @@ impl Session {
             |part| Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed.wrapping_add(part));
         let letters = Letters::new(settings.poison.clone(), inventory, backoff(2));
         let mut outbound = Outbound::new(ledger, letters, backoff(0));
-        if let Some(until) = start.alone_until {
-            outbound.begin_singly(until);
+        if settings.grouping.is_some() {
+            let mut lessons = std::mem::take(&mut start.lessons);
+            lessons.forget_before(start.position);
+            lessons.forget_other_timelines(start.timeline);
+            outbound.commit_in_groups(lessons);
         }
         let mut session = Self {
             inbound: Inbound::new(outboxes, settings.poison.on_bad_row, &start),
@@ -312,12 +322,30 @@ impl Session {
 
     /// The sink did not accept a record that [`Action::Publish`] offered.
     pub fn refused(&mut self, ticket: Ticket, refusal: Refusal, now: Moment) {
-        let offered = self.outbound.record(ticket).filter(|_| self.outbound.ledger.is_out(ticket)).map(Record::weight);
-        if let (Some(group), Some(weight)) = (&mut self.group, offered) {
-            group.take_back(weight);
-        }
+        let was_offered = self.outbound.ledger.is_out(ticket);
+        let failure = match &refusal {
+            Refusal::Full => None,
+            Refusal::Failed(failure) => Some(failure.clone()),
+        };
         self.outbound.refused(ticket, refusal, now);
         self.end_on_verdict(now);
+        let Some(group) = self.group.as_mut().filter(|_| was_offered) else { return };
+        group.take_back();
+        // A sink that has to be made anew has lost what it had of the group.
+        if let Some(failure) = failure.filter(|_| self.outbound.is_giving_back()) {
+            let identity = self.outbound.record(ticket).map(|record| record.identity);
+            self.abort(identity, failure, now);
+        }
+    }
+
+    /// The sink did not take what [`Action::SetAside`] or [`Action::Conclude`] offered, where it is the store of the letters.
+    pub fn letter_refused(&mut self, refusal: Refusal, now: Moment) {
+        let Some(group) = &mut self.group else { return };
+        group.take_back();
+        self.outbound.letter_waits(now);
+        if let Refusal::Failed(failure) = refusal {
+            self.abort(None, failure, now);
+        }
     }
 
     /// The sink reported on a record.
@@ -365,6 +393,12 @@ impl Session {
         self.outbound.letters.store_failed(reason, now);
     }
 
+    /// Whether records, letters and position are committed as one: [`Action::SetAside`] and [`Action::Conclude`] go to the sink then.
+    #[must_use]
+    pub fn is_grouping(&self) -> bool {
+        self.group.is_some()
+    }
+
     /// Whether letters may lie there that an operator has marked, and none of them is under way.
     #[must_use]
     pub fn wants_marked(&self) -> bool {
@@ -379,7 +413,7 @@ impl Session {
         }
         let has_places = self.outbound.ledger.span() < self.max_span().saturating_add(LETTER_SPAN);
         for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
-            let Some(Marked { id, letter, .. }) = self.outbound.letters.on_marked(marked) else { continue };
+            let Some(Marked { id, letter, .. }) = self.outbound.on_marked(marked) else { continue };
             if let Some(record) = letter.record {
                 self.issue_letter(id, letter.identity, record);
             }
@@ -409,6 +443,7 @@ impl Session {
             Ok(()) => {
                 self.feedback.checkpointed();
                 self.group.iter_mut().for_each(Group::committed);
+                self.outbound.committed(self.feedback.checkpointed_position());
             }
             Err(failure) => {
                 self.feedback.checkpoint_failed(now);
@@ -454,9 +489,10 @@ impl Session {
             if let Some(ticket) = self.next_publication(now) {
                 return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
             }
-            if let Some(order) = self.outbound.next_order(now) {
-                return self.order(order);
+            if let Some(order) = self.next_order(now) {
+                return self.order(order, now);
             }
+            self.watch_hold(now);
         }
         if let Some(progress) = self.poll_progress(now) {
             return Some(if self.group.is_some() { Action::Commit(progress) } else { Action::Checkpoint(progress) });
@@ -472,11 +508,11 @@ impl Session {
     #[must_use]
     pub fn deadline(&self, now: Moment) -> Moment {
         let watermark = self.outbound.ledger.watermark();
-        let feedback = match self.is_commit_last(now) {
-            Some(is_last) => self.feedback.deadline(watermark, is_last, now),
+        let feedback = match self.wanted_progress(now) {
+            Some(wanted) => self.feedback.deadline(watermark, wanted, now),
             None => self.feedback.deadline_of_status(now),
         };
-        let old_at = self.group.as_ref().and_then(Group::old_at);
+        let of_group = self.group.iter().flat_map(|group| [group.old_at(), group.hold_ends_at()]).flatten();
         let phase = match &self.phase {
             Phase::Running => self.heard_at.after(self.silence_step()),
             Phase::Ending { deadline, .. } => *deadline,
@@ -484,7 +520,7 @@ impl Session {
         };
         // However long the waits that are configured: a driver that is later than this was not waiting but asleep.
         let awake = self.polled_at.after(self.settings.silence_timeout / 2);
-        self.outbound.deadline(now).into_iter().chain(old_at).chain([feedback, phase]).fold(awake, Moment::min)
+        self.outbound.deadline(now).into_iter().chain(of_group).chain([feedback, phase]).fold(awake, Moment::min)
     }
 
     /// Everything before it is settled.
@@ -599,12 +635,29 @@ impl Session {
         is_free && self.outbound.letters.take_question()
     }
 
-    fn order(&self, order: Order) -> Option<Action<'_>> {
-        Some(match order {
-            Order::SetAside(ticket, cause) => Action::SetAside(ticket, Box::new(self.outbound.letter(ticket, cause)?)),
-            Order::Conclude(letter, conclusion) => Action::Conclude(letter, conclusion),
-            Order::TakeInventory => Action::TakeInventory,
-        })
+    /// What to ask of the store of the letters now. Where that is the sink, letters are added to the group on the terms of records; only how one
+    /// ended that is in it already is said also when nothing more is to come.
+    fn next_order(&mut self, now: Moment) -> Option<Order> {
+        let takes_rows = match &self.group {
+            None => true,
+            Some(group) if group.is_broken() || self.feedback.is_saving() => return None,
+            Some(_) => self.takes_more(),
+        };
+        self.outbound.next_order(takes_rows, now)
+    }
+
+    fn order(&mut self, order: Order, now: Moment) -> Option<Action<'_>> {
+        let (action, weight) = match order {
+            Order::SetAside(ticket, cause) => {
+                let letter = Box::new(self.outbound.letter(ticket, cause)?);
+                let weight = letter.weight();
+                (Action::SetAside(ticket, letter), weight)
+            }
+            Order::Conclude(letter, conclusion) => (Action::Conclude(letter, conclusion), Record::OVERHEAD),
+            Order::TakeInventory => return Some(Action::TakeInventory),
+        };
+        self.group.iter_mut().for_each(|group| group.add(weight, now));
+        Some(action)
     }
 
     /// Letters without a record get one as the configuration is today, or lie there still.
@@ -649,35 +702,58 @@ impl Session {
         Some(ticket)
     }
 
-    /// Whether records may be added to the group, where there are groups. A session that ends for lack of its source may lack the end of a
-    /// transaction too, and adds nothing.
+    /// Whether records may be added to the group, where there are groups.
     fn may_hand_over(&self, now: Moment) -> bool {
         let Some(group) = &self.group else { return true };
         let is_closed = group.is_full(now) && self.outbound.ledger.is_between_transactions();
-        let takes_more = matches!(self.phase, Phase::Running | Phase::Ending { cause: Cause::Stopped, .. });
-        takes_more && !is_closed && !group.is_broken() && !self.feedback.is_saving()
+        self.takes_more() && !is_closed && !group.is_broken() && !self.feedback.is_saving()
+    }
+
+    /// Whether what was taken from the log goes into the group still. A session that ends for lack of its source may lack the end of a transaction
+    /// too, and adds nothing.
+    fn takes_more(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Ending { cause: Cause::Stopped, .. })
     }
 
     /// What is to be made durable now, if anything is.
     fn poll_progress(&mut self, now: Moment) -> Option<Progress> {
-        let is_last = self.is_commit_last(now)?;
-        self.feedback.poll_checkpoint(self.outbound.ledger.watermark(), is_last, now)
+        let wanted = self.wanted_progress(now)?;
+        self.feedback.poll_checkpoint(self.outbound.ledger.watermark(), wanted, now)
     }
 
-    /// Whether progress is wanted durable whatever there is of it; `None` while it cannot be: a group is committed as a whole, once the sink has all
-    /// of it and no more is to come.
-    fn is_commit_last(&self, now: Moment) -> Option<bool> {
-        let is_last = self.is_settled_for_good(now);
-        let Some(group) = &self.group else { return Some(is_last) };
+    /// How soon progress is wanted durable; `None` while it cannot be: a group is committed as a whole, once the sink has all of it and no more is
+    /// to come. Where it is held up between transactions no more is to come, and what is open keeps readers waiting.
+    fn wanted_progress(&self, now: Moment) -> Option<Wanted> {
+        let in_time = if self.is_settled_for_good(now) { Wanted::Now } else { Wanted::InTime };
+        let Some(group) = &self.group else { return Some(in_time) };
         if !self.can_commit(group) || self.is_out_of_time(now) {
             return None;
         }
-        let grows = self.outbound.ledger.has_waiting() && self.may_hand_over(now);
-        (group.is_empty() || !grows).then_some(is_last || !group.is_empty())
+        let grows = self.outbound.has_more() && self.may_hand_over(now);
+        match group.is_empty() {
+            true => Some(in_time),
+            false => (!grows).then_some(Wanted::InAnyCase),
+        }
     }
 
     fn can_commit(&self, group: &Group) -> bool {
-        !group.is_broken() && self.outbound.ledger.is_at_rest()
+        !group.is_broken() && self.outbound.ledger.is_at_rest() && !self.outbound.letters.has_ends()
+    }
+
+    /// Gives a group up that is held up in the midst of a transaction for too long. The next session begins that one anew, and what of it was
+    /// there already keeps nobody waiting until then.
+    fn watch_hold(&mut self, now: Moment) {
+        let is_within = !self.outbound.ledger.is_between_transactions() && !self.feedback.is_saving();
+        let Some(group) = &mut self.group else { return };
+        match self.outbound.hold_up().filter(|_| is_within && !group.is_empty()) {
+            None => group.go_on(),
+            Some(trouble) => {
+                group.hold(now);
+                if group.hold_ends_at().is_some_and(|end| now >= end) {
+                    self.abort(None, trouble.clone(), now);
+                }
+            }
+        }
     }
 
     /// The row and the failure of a delivery that takes its group with it.
@@ -773,7 +849,9 @@ impl Session {
             // Except that of a group nothing is left in memory to take up from.
             Some(group) => !self.can_commit(group) && !self.feedback.is_saving(),
         };
-        let is_done = self.is_settled_for_good(now) && (goes_on || self.feedback.is_checkpointed(watermark));
+        let is_committed = self.group.as_ref().is_none_or(Group::is_empty);
+        let is_saved = self.feedback.is_checkpointed(watermark) && is_committed;
+        let is_done = self.is_settled_for_good(now) && (goes_on || is_saved);
         if !is_done && now < *deadline {
             return None;
         }
@@ -783,6 +861,7 @@ impl Session {
             position: if self.group.is_some() { self.checkpointed_position() } else { watermark.position },
             commit_time: watermark.commit_time,
             first_owed: if self.group.is_some() { None } else { self.first_owed() },
+            lessons: self.outbound.lessons.clone(),
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),
             unsaved: self.feedback.unsaved(watermark),

@@ -17,11 +17,11 @@ use walpost_core::lsn::Lsn;
 use walpost_core::outbox::{Outbox, TableName};
 use walpost_core::pgoutput::{self, Begin, Column, Commit, Insert, Message, Relation, Tuple};
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
-use walpost_core::port::{DeadLetters, Describe, Ticket};
+use walpost_core::port::{DeadLetters, Describe, Sink};
 use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
 use walpost_core::record::Record;
 use walpost_core::router::{Options, Router};
-use walpost_core::session::{Grouping, Settings, Start};
+use walpost_core::session::{Grouping, Lessons, Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
@@ -361,7 +361,7 @@ fn start() -> Start {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
-        alone_until: None,
+        lessons: Lessons::default(),
         inventory: Inventory::default(),
         first_ticket: Ticket(0),
         seed: 1,

@@ -9,8 +9,13 @@
 //! What lies there is counted with what is on its way. A count that is too high parks for too long, one that is too low breaks an order; so a
 //! row that was there already is counted all the same, a key is never let go on a count alone, and in both cases the store is asked for its
 //! inventory, which is exact: it is taken between two orders of the same queue.
+//!
+//! Where letters are committed in one group with records and position, all of that is simpler. What is given up was never there, so that a row
+//! may be set aside while those before it are on their way, and the counts are exact: nobody else writes, and nothing is left half done.
+//!
+//! A store may tell of letters that are marked as it was a while ago. What is known here to have ended is not taken up again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
@@ -33,6 +38,14 @@ pub(super) struct Letters {
     replays: BTreeMap<LetterId, Share>,
     /// How letters ended that the store does not know of.
     ends: Queue<(LetterId, Conclusion)>,
+    /// Letters that have ended in this session, whatever a store says that is behind.
+    ended: BTreeSet<LetterId>,
+    /// See [`commit_in_groups`](Self::commit_in_groups).
+    is_grouping: bool,
+    /// The letters of which the open group says how they ended, and whether for good.
+    concluded: BTreeMap<LetterId, bool>,
+    /// How many letters were put aside since the last commit: nobody can see them yet.
+    unseen: u64,
     /// Letters that have no record, and wait for the description of their relation.
     unrouted: Vec<Marked>,
     /// It was asked for.
@@ -125,6 +138,10 @@ impl Letters {
             waits_for: None,
             replays: BTreeMap::new(),
             ends: Queue::default(),
+            ended: BTreeSet::new(),
+            is_grouping: false,
+            concluded: BTreeMap::new(),
+            unseen: 0,
             unrouted: Vec::new(),
             is_asked: false,
             inventory: Wanted::No,
@@ -133,6 +150,11 @@ impl Letters {
             trouble: None,
             counts: Counts::default(),
         }
+    }
+
+    /// Letters are committed in one group with records and position.
+    pub(super) fn commit_in_groups(&mut self) {
+        self.is_grouping = true;
     }
 
     /// Whether a row waits behind a letter of its key. Where none lies there it costs nothing.
@@ -151,13 +173,13 @@ impl Letters {
     pub(super) fn limit(&self, cause: &Cause, row: &LoggedRow) -> Option<Failure> {
         match cause {
             Cause::Row(reason) | Cause::Route(reason) if self.lying.roots >= self.policy.flood_limit => {
-                Some(flood(self.lying.roots, self.policy.flood_limit, reason))
+                Some(flood(self.lying.roots, self.unseen, self.policy.flood_limit, reason))
             }
             Cause::Row(_) | Cause::Route(_) => None,
             Cause::Parked => {
                 let bytes = self.lying.parked_bytes.saturating_add(row.insert.len() as u64);
                 let is_full = bytes > self.policy.parked_bytes && self.lying.parked_bytes > 0;
-                is_full.then(|| full(self.lying.parked_bytes, self.policy.parked_bytes))
+                is_full.then(|| full(self.lying.parked_bytes, self.unseen, self.policy.parked_bytes))
             }
         }
     }
@@ -170,13 +192,14 @@ impl Letters {
         let (is_root, length) = (cause.is_root(), row.insert.len() as u64);
         let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { length } };
         self.lying.add(&share, ticket);
+        self.unseen += u64::from(self.is_grouping);
         // A row before it may have been with the sink when one behind was put aside.
         let behind = self.aside.unasked().position(|other| other.ticket > ticket);
         self.aside.insert(behind, Aside { ticket, cause, share, waits });
     }
 
-    /// What to ask of the store now. How letters ended comes first, so that an inventory counts no end twice.
-    pub(super) fn next_order(&mut self, ledger: &Ledger, now: Moment) -> Option<Order> {
+    /// What to ask of the store now; of rows only where it takes any. How letters ended comes first, so that an inventory counts no end twice.
+    pub(super) fn next_order(&mut self, ledger: &Ledger, takes_rows: bool, now: Moment) -> Option<Order> {
         if self.away_until.is_some_and(|until| now < until) {
             return None;
         }
@@ -188,14 +211,15 @@ impl Letters {
             self.inventory = Wanted::Asked;
             return Some(Order::TakeInventory);
         }
-        if self.is_waiting_for_others(ledger) {
+        if !takes_rows || self.is_waiting_for_others(ledger) {
             return None;
         }
         self.aside.ask().map(|aside| Order::SetAside(aside.ticket, aside.cause.clone()))
     }
 
     fn is_waiting_for_others(&mut self, ledger: &Ledger) -> bool {
-        let Some(next) = self.aside.unasked().next().filter(|aside| aside.waits) else { return false };
+        let waits = |aside: &&Aside| aside.waits && !self.is_grouping;
+        let Some(next) = self.aside.unasked().next().filter(waits) else { return false };
         self.waits_for = ledger.first_undecided(self.waits_for.take(), next.ticket);
         self.waits_for.is_some()
     }
@@ -219,6 +243,13 @@ impl Letters {
         let Some((_, conclusion)) = self.ends.answered(|(id, _)| *id == letter) else { return };
         self.store_answered();
         let Some(share) = self.replays.remove(&letter) else { return };
+        let is_ended = !matches!(conclusion, Conclusion::Returned(_));
+        if is_ended {
+            self.ended.insert(letter);
+        }
+        if self.is_grouping {
+            self.concluded.insert(letter, is_ended);
+        }
         match conclusion {
             Conclusion::Returned(_) => {
                 self.lying.has_returned(&share);
@@ -228,8 +259,17 @@ impl Letters {
             Conclusion::Dropped => self.counts.given_up += 1,
         }
         if self.lying.remove(&share) {
-            self.want_inventory();
+            match self.is_grouping {
+                true => self.lying.let_go(share.key),
+                false => self.want_inventory(),
+            }
         }
+    }
+
+    /// The group is committed. Answers of which letters it said how they ended, and whether for good.
+    pub(super) fn committed(&mut self) -> BTreeMap<LetterId, bool> {
+        self.unseen = self.aside.items.len() as u64;
+        std::mem::take(&mut self.concluded)
     }
 
     /// What lies in the store after all that it has answered. A key that nobody knew of is parked for what is taken from the log from now on:
@@ -253,25 +293,34 @@ impl Letters {
 
     /// The store has failed: nothing that it was asked for and has not answered is known to be done.
     pub(super) fn store_failed(&mut self, reason: &str, now: Moment) {
+        let until = now.after(self.backoff.next_wait());
+        self.ask_again_at(until);
+        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
+    }
+
+    /// What was asked for and is not answered is asked for again at this moment.
+    pub(super) fn ask_again_at(&mut self, moment: Moment) {
         self.aside.asked = 0;
         self.ends.asked = 0;
         if self.inventory == Wanted::Asked {
             self.inventory = Wanted::Yes;
         }
-        self.away_until = Some(now.after(self.backoff.next_wait()));
-        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
+        self.away_until = Some(moment);
     }
 
-    /// A letter was marked. Gives it back where it has a record that can be sent as it is.
-    pub(super) fn on_marked(&mut self, marked: Marked) -> Option<Marked> {
+    /// A letter was marked. Gives it back where it has a record that can be sent as it is. `failed` says why it is not to be sent, where it was in
+    /// a group that came to nothing.
+    pub(super) fn on_marked(&mut self, marked: Marked, failed: Option<&String>) -> Option<Marked> {
         let Marked { id, request, ref letter } = marked;
-        if self.replays.contains_key(&id) {
+        let is_known = |letters: &Self| letters.ended.contains(&id) || letters.concluded.contains_key(&id);
+        if self.replays.contains_key(&id) || is_known(self) {
             return None;
         }
         let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
         self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
         match request {
             Request::Drop => self.end(id, Conclusion::Dropped),
+            Request::Replay if let Some(reason) = failed => self.end(id, Conclusion::Returned(reason.clone())),
             Request::Replay if letter.record.is_none() => self.unrouted.push(marked),
             Request::Replay => return Some(marked),
         }
@@ -315,7 +364,12 @@ impl Letters {
 
     /// Whether nothing is awaited of the store.
     pub(super) fn is_quiet(&self) -> bool {
-        self.aside.asked == 0 && self.ends.items.is_empty()
+        self.aside.asked == 0 && !self.has_ends()
+    }
+
+    /// Whether the store does not know yet how a letter ended.
+    pub(super) fn has_ends(&self) -> bool {
+        !self.ends.items.is_empty()
     }
 
     /// Whether the store was asked for something and has neither answered nor failed.
@@ -328,10 +382,10 @@ impl Letters {
         self.lying.letters > 0 && self.replays.is_empty()
     }
 
-    /// When the store may be asked again.
-    pub(super) fn deadline(&self) -> Option<Moment> {
+    /// When the store may be asked again, if that is not now.
+    pub(super) fn deadline(&self, now: Moment) -> Option<Moment> {
         let wants = !self.aside.items.is_empty() || !self.ends.items.is_empty() || self.inventory == Wanted::Yes;
-        self.away_until.filter(|_| wants)
+        self.away_until.filter(|until| wants && *until > now)
     }
 
     pub(super) fn trouble(&self) -> Option<&Failure> {
@@ -420,6 +474,14 @@ impl Lying {
         }
     }
 
+    /// No letter of a key lies there any more.
+    fn let_go(&mut self, key: Option<ParkingKey>) {
+        let Some(ParkingKey { table, route, key }) = key else { return };
+        if let Some(keys) = self.keys.get_mut(&table) {
+            keys.remove(&(route, key));
+        }
+    }
+
     /// A letter that waited for another one has failed by itself: it lies there for a reason of its own from now on.
     fn has_returned(&mut self, share: &Share) {
         self.roots += u64::from(!share.is_root);
@@ -443,24 +505,36 @@ impl Lying {
     }
 }
 
-fn flood(roots: u64, limit: u64, reason: &str) -> Failure {
+fn flood(roots: u64, unseen: u64, limit: u64, reason: &str) -> Failure {
     Failure::new(
         Class::Row,
         format!(
             "the stream is held in front of a row that cannot be published, because {roots} dead letters lie there for a reason of their \
              own already and dead_letter.flood_limit is {limit}; look at them with `walpost dlq list` and replay or drop them, or raise \
-             dead_letter.flood_limit (the row: {reason})"
+             dead_letter.flood_limit{} (the row: {reason})",
+            not_seen(unseen)
         ),
     )
 }
 
-fn full(bytes: u64, limit: u64) -> Failure {
+fn full(bytes: u64, unseen: u64, limit: u64) -> Failure {
     Failure::new(
         Class::Row,
         format!(
             "the stream is held in front of a row whose key is parked, because dead letters of {bytes} bytes wait for another one already \
              and dead_letter.parked_bytes is {limit}; look at them with `walpost dlq list` and replay or drop them, or raise \
-             dead_letter.parked_bytes"
+             dead_letter.parked_bytes{}",
+            not_seen(unseen)
         ),
     )
+}
+
+/// A transaction may set more rows aside than may lie there. Then nothing helps but a higher limit.
+fn not_seen(unseen: u64) -> String {
+    match unseen {
+        0 => String::new(),
+        unseen => format!(
+            ", which alone helps with the {unseen} that are of the same transaction and not listed before it is published"
+        ),
+    }
 }

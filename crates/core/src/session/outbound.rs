@@ -8,16 +8,21 @@
 //! Whether a row is set aside is decided in its turn, when it would be handed over, and never taken back: from then on its key is
 //! parked, and so is every row of it that comes after. Where too much lies with the dead letters already, the row is held, and all
 //! that was taken from the log behind it; only letters that go again pass, for they are the way out.
+//!
+//! Where records and position are committed as one group, a failed report takes the group with it and so the session. Then a row is judged
+//! over several sessions, which hand on what they learned ([`Lessons`]).
 
 use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
 use crate::ledger::{Item, Ledger, Origin, Report};
-use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, OnBadRow, OnClosedRoute};
+use crate::lsn::Lsn;
+use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, Marked, OnBadRow, OnClosedRoute};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::Identity;
 use crate::record::Record;
 use crate::time::Moment;
 
+use super::lessons::Lessons;
 use super::letters::{Letters, Order};
 
 /// See the module's documentation.
@@ -37,7 +42,10 @@ pub(super) struct Outbound {
     blamed: Option<Identity>,
     /// A failure that no retry mends.
     verdict: Option<Verdict>,
-    /// See [`begin_singly`](Self::begin_singly).
+    /// See [`commit_in_groups`](Self::commit_in_groups).
+    is_grouping: bool,
+    pub(super) lessons: Lessons,
+    /// See [`Lessons::alone_until`].
     singly_until: Option<Identity>,
     pub(super) stale_reports: u64,
 }
@@ -75,8 +83,8 @@ enum Fate {
     Publish,
     SetAside(Cause),
     Hold(Failure),
-    /// It was held, and is tried again.
-    Retry,
+    /// It was held and is tried again, or has failed before.
+    PublishAlone,
 }
 
 /// What becomes of a record that failed alone.
@@ -108,15 +116,31 @@ impl Outbound {
             held: None,
             blamed: None,
             verdict: None,
+            is_grouping: false,
+            lessons: Lessons::default(),
             singly_until: None,
             stale_reports: 0,
         }
     }
 
-    /// Begins with one record at a time, up to and with the row of this identity, at which an earlier session failed.
-    pub(super) fn begin_singly(&mut self, until: Identity) {
-        self.singly_until = Some(until);
-        self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
+    /// What is handed over becomes visible as one group. It begins with one record at a time, up to and with the row at which an earlier group
+    /// failed, where one did.
+    pub(super) fn commit_in_groups(&mut self, lessons: Lessons) {
+        self.is_grouping = true;
+        self.letters.commit_in_groups();
+        self.singly_until = lessons.alone_until;
+        if self.singly_until.is_some() {
+            self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
+        }
+        self.lessons = lessons;
+    }
+
+    /// The group is committed, and all before this position with it.
+    pub(super) fn committed(&mut self, position: Lsn) {
+        self.lessons.forget_before(position);
+        for (letter, is_ended) in self.letters.committed() {
+            self.lessons.forget_letter(letter, is_ended);
+        }
     }
 
     /// The next record to hand over, if one may go now. Rows before it that are to be set aside are put there.
@@ -131,22 +155,33 @@ impl Outbound {
                 Fate::Publish => return Some(self.hand_over(ticket)),
                 Fate::SetAside(cause) => self.set_aside(ticket, cause),
                 Fate::Hold(trouble) => {
-                    self.hold(ticket, trouble);
-                    return self.ledger.next_letter().map(|letter| self.hand_over(letter));
+                    self.hold(ticket, trouble, now);
+                    let letter = self.ledger.next_letter()?;
+                    return match self.fate(letter, now) {
+                        Fate::PublishAlone => self.hand_over_alone(letter, now),
+                        Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) => Some(self.hand_over(letter)),
+                    };
                 }
-                Fate::Retry if matches!(self.flow, Flow::Singly { .. }) => return Some(self.hand_over(ticket)),
-                Fate::Retry => {
-                    self.flow = Flow::Draining { alone_until: ticket };
-                    self.turn(now);
-                }
+                Fate::PublishAlone => return self.hand_over_alone(ticket, now),
             }
         }
         None
     }
 
-    /// What to ask of the store of the letters now.
-    pub(super) fn next_order(&mut self, now: Moment) -> Option<Order> {
-        self.letters.next_order(&self.ledger, now)
+    /// What to ask of the store of the letters now; of rows only where it takes any.
+    pub(super) fn next_order(&mut self, takes_rows: bool, now: Moment) -> Option<Order> {
+        self.letters.next_order(&self.ledger, takes_rows, now)
+    }
+
+    /// A letter was marked. Gives it back where it has a record that can be sent as it is.
+    pub(super) fn on_marked(&mut self, marked: Marked) -> Option<Marked> {
+        let failed = self.lessons.return_of(marked.id);
+        self.letters.on_marked(marked, failed)
+    }
+
+    /// The sink has no room for what was asked of it beside the records. It is asked again in a moment.
+    pub(super) fn letter_waits(&mut self, now: Moment) {
+        self.letters.ask_again_at(now.after(FULL_RETRY));
     }
 
     /// The letter of a row that was put aside.
@@ -223,7 +258,10 @@ impl Outbound {
                 }
                 self.passed(ticket);
             }
-            Err(failure) => self.judge(ticket, failure, was_alone, false, now),
+            Err(failure) => {
+                self.learn(ticket, &failure, was_alone);
+                self.judge(ticket, failure, was_alone, false, now);
+            }
         }
     }
 
@@ -258,13 +296,30 @@ impl Outbound {
         let full_until = self.full_until.filter(|_| self.ledger.has_waiting());
         let judged = self.held.as_ref().and_then(|held| held.judged.as_ref());
         let retry_at = judged.map(|(_, retry_at)| *retry_at).filter(|retry_at| *retry_at > now);
-        resume_at.into_iter().chain(full_until).chain(retry_at).chain(self.letters.deadline()).min()
+        resume_at.into_iter().chain(full_until).chain(retry_at).chain(self.letters.deadline(now)).min()
     }
 
     /// Why records are held, if they are.
     pub(super) fn trouble(&self) -> Option<&Failure> {
         let held = self.held.as_ref().map(|held| &held.trouble);
         self.trouble.as_ref().or(held).or(self.letters.trouble())
+    }
+
+    /// Why nothing of the log can be handed over for as long as nobody else does something, if that is so.
+    pub(super) fn hold_up(&self) -> Option<&Failure> {
+        match self.flow {
+            Flow::Waiting { .. } => self.trouble.as_ref(),
+            _ => self.held.as_ref().map(|held| &held.trouble),
+        }
+    }
+
+    /// Whether anything can be handed over, now or once the sink has taken what comes before.
+    pub(super) fn has_more(&self) -> bool {
+        match self.flow {
+            Flow::Waiting { .. } => false,
+            _ if self.held.is_some() => self.ledger.has_waiting_letters(),
+            _ => self.ledger.has_waiting(),
+        }
     }
 
     /// The failure that ends the session, if there is one.
@@ -275,6 +330,11 @@ impl Outbound {
     /// Whether the sink may not be used by another before it is reset.
     pub(super) fn needs_reset(&self) -> bool {
         self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
+    /// Whether the sink has to give back what it has, or is at it.
+    pub(super) fn is_giving_back(&self) -> bool {
+        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
     }
 
     /// Once the row at which an earlier session failed is with the sink, alone, those behind it may flow again.
@@ -303,18 +363,25 @@ impl Outbound {
 
     /// What becomes of an item whose turn it is.
     fn fate(&self, ticket: Ticket, now: Moment) -> Fate {
-        let Some(Item { made, origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return Fate::Publish };
+        let (identity, made, row) = match self.ledger.item(ticket) {
+            Some(Item { identity, made, origin: Origin::Log(row) }) => (identity, made, row),
+            Some(Item { origin: Origin::Letter(letter), .. }) if self.lessons.is_suspect(*letter) => {
+                return Fate::PublishAlone;
+            }
+            Some(Item { origin: Origin::Letter(_), .. }) | None => return Fate::Publish,
+        };
         let held = self.held.as_ref().filter(|held| held.ticket == ticket);
         let judged = held.and_then(|held| held.judged.as_ref());
-        let cause = match (made, judged) {
+        let judgement = judged.map(|(cause, _)| cause).or_else(|| self.lessons.judgement(*identity));
+        let cause = match (made, judgement) {
             _ if self.letters.is_parked(ticket, row) => Cause::Parked,
             (Err(fault), _) => Cause::Row(fault.reason.clone()),
-            (Ok(_), Some((cause, _))) => cause.clone(),
+            (Ok(_), Some(cause)) => cause.clone(),
             (Ok(_), None) => return Fate::Publish,
         };
         match self.letters.limit(&cause, row) {
             None => Fate::SetAside(cause),
-            Some(_) if cause.is_root() && judged.is_some_and(|(_, retry_at)| now >= *retry_at) => Fate::Retry,
+            Some(_) if cause.is_root() && judged.is_some_and(|(_, retry_at)| now >= *retry_at) => Fate::PublishAlone,
             Some(trouble) => Fate::Hold(trouble),
         }
     }
@@ -327,8 +394,22 @@ impl Outbound {
         ticket
     }
 
-    fn hold(&mut self, ticket: Ticket, trouble: Failure) {
+    /// Once everything before it is reported, and no other beside it.
+    fn hand_over_alone(&mut self, ticket: Ticket, now: Moment) -> Option<Ticket> {
+        if !matches!(self.flow, Flow::Singly { .. }) {
+            self.flow = Flow::Draining { alone_until: ticket };
+            self.turn(now);
+        }
+        self.may_publish().then(|| self.hand_over(ticket))
+    }
+
+    fn hold(&mut self, ticket: Ticket, trouble: Failure, now: Moment) {
         let judged = self.held.take_if(|held| held.ticket == ticket).and_then(|held| held.judged);
+        let judged = judged.or_else(|| {
+            let cause = self.lessons.judgement(self.ledger.item(ticket)?.identity)?;
+            // Another try that fails takes its group with it.
+            Some((cause.clone(), now.after(self.backoff.ceiling())))
+        });
         self.held = Some(Held { ticket, trouble, judged });
     }
 
@@ -365,11 +446,34 @@ impl Outbound {
         self.backoff.reset();
     }
 
+    /// What the next session has to know of a failure that takes the group with it.
+    fn learn(&mut self, ticket: Ticket, failure: &Failure, was_alone: bool) {
+        let is_echo = failure.class == Class::Withdrawn && self.is_giving_back();
+        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping && !is_echo)
+        else {
+            return;
+        };
+        let sentence = if was_alone { self.sentence(ticket, failure) } else { None };
+        let is_blamed = matches!(failure.class, Class::Row | Class::Route);
+        match (origin, sentence) {
+            (Origin::Log(_), Some(Sentence::SetAside(cause))) => self.lessons.judge_row(*identity, cause),
+            (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
+            (Origin::Letter(_), Some(Sentence::Return(letter))) => {
+                self.lessons.judge_letter(letter, failure.reason.clone());
+            }
+            (Origin::Letter(letter), _) if is_blamed => self.lessons.suspect_letter(*letter),
+            (Origin::Letter(_), _) => {}
+        }
+    }
+
     /// Decides what a failure means for the records after it.
     fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
         let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
         self.blamed = self.ledger.item(ticket).map(|item| item.identity);
         if was_alone && let Some(sentence) = self.sentence(ticket, &failure) {
+            if self.is_grouping && !was_refused {
+                return;
+            }
             self.execute(ticket, sentence, &failure, now);
             if !was_refused {
                 self.flow = Flow::Resetting { alone_until, is_asked: false };
@@ -466,10 +570,6 @@ impl Outbound {
         matches!(self.flow, Flow::Singly { .. }) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
     }
 
-    fn is_giving_back(&self) -> bool {
-        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
-    }
-
     fn alone_until(&self) -> Option<Ticket> {
         match self.flow {
             Flow::Flowing => None,
@@ -489,7 +589,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::lsn::Lsn;
     use crate::poison::{Inventory, LoggedRow, Policy};
     use crate::position::Timeline;
     use crate::record::Headers;
