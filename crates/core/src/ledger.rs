@@ -390,6 +390,14 @@ impl Ledger {
         self.entry(ticket).is_some_and(|entry| entry.place == Place::Aside)
     }
 
+    /// The first row of the log that waits.
+    #[cfg(test)]
+    pub(crate) fn first_waiting(&self) -> Option<Identity> {
+        let waiting = self.entries.iter().filter(|entry| entry.is_waiting());
+        let mut rows = waiting.filter_map(|entry| entry.item.as_ref()).filter(|item| item.is_of_the_log());
+        rows.next().map(|item| item.identity)
+    }
+
     #[cfg(test)]
     pub(crate) fn aside(&self) -> impl Iterator<Item = Identity> {
         let aside = self.entries.iter().filter(|entry| entry.place == Place::Aside);

@@ -388,21 +388,21 @@ impl World {
     fn check_hold(&mut self) {
         let outbound = &self.session.outbound;
         let is_held_up = outbound.hold_up().is_some() && self.broker.is_open() && self.committing.is_none();
-        let Some(owed) = outbound.ledger.first_owed().filter(|_| is_held_up) else {
+        let Some(held) = outbound.ledger.first_waiting().filter(|_| is_held_up) else {
             self.tally.held_between += u64::from(outbound.hold_up().is_some());
             return self.held_since = None;
         };
         let Broker { out, reports, group, .. } = &self.broker;
         let handed_over = out.iter().map(|(_, record)| record).chain(&group.records).map(|record| record.identity);
         let mut handed_over = handed_over.chain(group.letters.iter().map(|letter| letter.identity));
-        if handed_over.any(|identity| identity.commit_lsn == owed.commit_lsn) {
+        if handed_over.any(|identity| identity.commit_lsn == held.commit_lsn) {
             let since = *self.held_since.get_or_insert(self.now);
             let timeout = self.settings.grouping.as_ref().unwrap().timeout;
             let grace = Duration::from_secs(5).min(timeout / 4);
             assert!(self.now.since(since) < grace, "a transaction is held open");
         } else {
-            let is_moving =
-                !out.is_empty() || !reports.is_empty() || outbound.has_more() || outbound.letters.has_ends();
+            let waits_for_room = outbound.letters.has_ends() || outbound.ledger.aside().next().is_some();
+            let is_moving = !out.is_empty() || !reports.is_empty() || outbound.has_more() || waits_for_room;
             assert!(is_moving, "a transaction is held open while nothing of the one that is held is in it");
             self.held_since = None;
         }
