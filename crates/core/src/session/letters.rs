@@ -15,6 +15,8 @@
 //!
 //! A store may tell of letters that are marked as it was a while ago. What is known here to have ended is not taken up again.
 
+mod lying;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::backoff::Backoff;
@@ -24,6 +26,8 @@ use crate::outbox::TableName;
 use crate::poison::{Cause, Conclusion, Inventory, KeyTexts, LetterId, LoggedRow, Marked, ParkingKey, Policy, Request};
 use crate::port::Ticket;
 use crate::time::Moment;
+
+use lying::{Lying, Parking, Share};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -93,40 +97,12 @@ struct Aside {
     waits: bool,
 }
 
-/// What one letter counts for.
-#[derive(Debug, Clone)]
-struct Share {
-    key: Option<ParkingKey>,
-    is_root: bool,
-    parked_bytes: u64,
-}
-
 /// Whether the store is asked for its inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     No,
     Yes,
     Asked,
-}
-
-/// What lies in the store or is on its way there.
-#[derive(Debug, Default)]
-struct Lying {
-    keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>>,
-    letters: u64,
-    roots: u64,
-    parked_bytes: u64,
-}
-
-/// A parked key.
-#[derive(Debug, Clone, Copy)]
-struct Parking {
-    /// Its letters. At none it is parked still, until an inventory says that it is not.
-    letters: u64,
-    /// From this row on.
-    since: Ticket,
-    /// It was found to be parked in the midst of a session.
-    is_late: bool,
 }
 
 impl Letters {
@@ -446,62 +422,6 @@ impl<T> Queue<T> {
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self { items: VecDeque::new(), asked: 0 }
-    }
-}
-
-impl Lying {
-    fn of(inventory: Inventory, parking_of: impl Fn(&TableName, &KeyTexts) -> Parking) -> Self {
-        let Inventory { letters, parked, roots, parked_bytes } = inventory;
-        let mut keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>> = BTreeMap::new();
-        for (ParkingKey { table, route, key }, letters) in parked {
-            let texts = (route, key);
-            let parking = Parking { letters, ..parking_of(&table, &texts) };
-            keys.entry(table).or_default().insert(texts, parking);
-        }
-        Self { keys, letters, roots, parked_bytes }
-    }
-
-    fn add(&mut self, share: &Share, ticket: Ticket) {
-        self.letters += 1;
-        self.roots += u64::from(share.is_root);
-        self.parked_bytes += share.parked_bytes;
-        if let Some(ParkingKey { table, route, key }) = &share.key {
-            let keys = self.keys.entry(table.clone()).or_default();
-            let parking = keys.entry((route.clone(), key.clone()));
-            let parking = parking.or_insert(Parking { letters: 0, since: ticket, is_late: false });
-            parking.letters += 1;
-            parking.since = parking.since.min(ticket);
-        }
-    }
-
-    /// No letter of a key lies there any more.
-    fn let_go(&mut self, key: Option<ParkingKey>) {
-        let Some(ParkingKey { table, route, key }) = key else { return };
-        if let Some(keys) = self.keys.get_mut(&table) {
-            keys.remove(&(route, key));
-        }
-    }
-
-    /// A letter that waited for another one has failed by itself: it lies there for a reason of its own from now on.
-    fn has_returned(&mut self, share: &Share) {
-        self.roots += u64::from(!share.is_root);
-        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
-    }
-
-    /// A letter has ended. Whether only an inventory can tell what that leaves.
-    fn remove(&mut self, share: &Share) -> bool {
-        self.letters = self.letters.saturating_sub(1);
-        self.roots = self.roots.saturating_sub(u64::from(share.is_root));
-        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
-        let Some(ParkingKey { table, route, key }) = &share.key else { return false };
-        let texts = (route.clone(), key.clone());
-        match self.keys.get_mut(table).and_then(|keys| keys.get_mut(&texts)) {
-            Some(parking) => {
-                parking.letters = parking.letters.saturating_sub(1);
-                parking.letters == 0
-            }
-            None => true,
-        }
     }
 }
 

@@ -7,12 +7,18 @@ mod groups;
 mod progress;
 mod protocol;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::failure::{Class, Failure};
-use crate::frame::Keepalive;
+use crate::feedback;
+use crate::frame::{Keepalive, StatusUpdate};
+use crate::lsn::Lsn;
 use crate::pgoutput::{Begin, Cell, Commit, Insert, Message};
-use crate::poison::OnBadRow;
+use crate::poison::{DeadLetter, OnBadRow, Policy};
+use crate::position::{SettledRows, Timeline};
+use crate::time::Timestamp;
 
 use super::simulation::server::{TABLES, description, foreign_row, frame, relation, row};
 use super::simulation::world::outboxes;
