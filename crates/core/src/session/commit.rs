@@ -94,16 +94,15 @@ impl Session {
     /// Gives a group up that is held up in the midst of a transaction for too long. The next session begins that one anew, and what of it was
     /// there already keeps nobody waiting until then.
     pub(super) fn watch_hold(&mut self, now: Moment) {
-        let is_within = !self.outbound.ledger.is_between_transactions() && !self.feedback.is_saving();
-        let Some(group) = &mut self.group else { return };
-        match self.outbound.hold_up().filter(|_| is_within && !group.is_empty()) {
-            None => group.go_on(),
-            Some(trouble) => {
-                group.hold(now);
-                if group.hold_ends_at().is_some_and(|end| now >= end) {
-                    self.abort(None, trouble.clone(), now);
-                }
-            }
+        let Self { group: Some(group), outbound, feedback, .. } = self else { return };
+        let is_open = !group.is_empty() && !feedback.is_saving();
+        let Some(trouble) = outbound.hold_up().filter(|_| is_open && !outbound.ledger.is_between_transactions()) else {
+            return group.go_on();
+        };
+        group.hold(now);
+        if group.hold_ends_at().is_some_and(|end| now >= end) {
+            let trouble = trouble.clone();
+            self.abort(None, trouble, now);
         }
     }
 

@@ -128,7 +128,7 @@ pub struct End {
     /// See [`Start::first_owed`].
     pub first_owed: Option<Identity>,
     /// See [`Start::lessons`].
-    pub lessons: Lessons,
+    pub lessons: Box<Lessons>,
     /// See [`Start::first_ticket`].
     pub next_ticket: Ticket,
     /// How many rows were taken from the log and are not settled. The next session publishes them again.

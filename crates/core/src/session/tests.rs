@@ -90,7 +90,7 @@ impl Desk {
             commit_time: end.commit_time,
             first_owed: end.first_owed,
             settled_rows: None,
-            lessons: end.lessons.clone(),
+            lessons: (*end.lessons).clone(),
             inventory: Inventory::default(),
             first_ticket: end.next_ticket,
             seed: 2,

@@ -96,7 +96,7 @@ fn a_row_that_fails_alone_takes_its_group_with_it_and_is_set_aside_by_the_next_s
     let expected = [Asked::SetAside(7, row_cause("it failed")), parked, Asked::Commit(0x3030)];
     assert_eq!(third.asked_and_taken(), expected, "the row behind it is of its key");
     third.commit_succeeds().lose_source();
-    assert_eq!(third.end().lessons, Lessons::default(), "what is committed teaches nothing any more");
+    assert_eq!(*third.end().lessons, Lessons::default(), "what is committed teaches nothing any more");
 }
 
 #[test]
