@@ -112,6 +112,8 @@ struct World {
     is_mended: bool,
     lessons: Lessons,
     next_ticket: Ticket,
+    /// When the session was told to stop.
+    stopped_at: Option<Moment>,
     /// Since when a group has been held up in the midst of a transaction.
     held_since: Option<Moment>,
     sessions: u64,
@@ -154,6 +156,7 @@ impl World {
             is_mended: false,
             lessons: Lessons::default(),
             next_ticket: Ticket(0),
+            stopped_at: None,
             held_since: None,
             sessions: 1,
             tally: Tally::default(),
@@ -174,7 +177,7 @@ impl World {
         self.facts.check_nothing_is_missing();
         self.server.write_others(2 << 20);
         self.until("the slot moves while only others write", |world| world.server.confirmed == world.server.insert);
-        self.session.stop(self.now);
+        self.stop();
         let sessions = self.sessions;
         self.until("the session ends", |world| world.sessions > sessions);
     }
@@ -236,8 +239,13 @@ impl World {
                 self.server.crash();
                 self.lose_source();
             }
-            _ => self.session.stop(self.now),
+            _ => self.stop(),
         }
+    }
+
+    fn stop(&mut self) {
+        self.stopped_at.get_or_insert(self.now);
+        self.session.stop(self.now);
     }
 
     fn lose_source(&mut self) {
@@ -262,6 +270,7 @@ impl World {
         self.broker.fence();
         self.asked = None;
         self.held_since = None;
+        self.stopped_at = None;
         self.sessions += 1;
         self.behind = self.letters.clone();
         let start = Start {
@@ -402,7 +411,8 @@ impl World {
             assert!(self.now.since(since) < grace, "a transaction is held open");
         } else {
             let waits_for_room = outbound.letters.has_ends() || outbound.ledger.aside().next().is_some();
-            let is_moving = !out.is_empty() || !reports.is_empty() || outbound.has_more() || waits_for_room;
+            let is_moving =
+                !out.is_empty() || !reports.is_empty() || outbound.ledger.has_waiting_letters() || waits_for_room;
             assert!(is_moving, "a transaction is held open while nothing of the one that is held is in it");
             self.held_since = None;
         }
@@ -424,11 +434,11 @@ impl World {
         self.session.replay(marked);
     }
 
-    /// From here on nothing goes wrong any more, what is bad is mended as far as it can be, and more may lie there than one transaction sets aside.
+    /// From here on nothing goes wrong by itself any more, and more may lie there than one transaction sets aside. What is bad is bad still until it is
+    /// a letter, or somebody was told.
     fn clear_up(&mut self) {
         self.broker.trouble = 0;
         self.broker.closed = Default::default();
-        self.facts.events.iter_mut().for_each(|event| event.is_bad = false);
         self.is_mended = true;
         self.settings.poison = Policy { flood_limit: 1000, parked_bytes: 1 << 20, ..self.settings.poison.clone() };
         self.lose_source();
@@ -476,7 +486,12 @@ impl World {
         self.lessons.clone_from(&end.lessons);
         let stops = self.settings.poison.on_bad_row == OnBadRow::Stop;
         match &end.cause {
-            Cause::Stopped | Cause::SourceLost | Cause::Silent => {}
+            Cause::Stopped => {
+                let is_late = self.now.since(self.stopped_at.unwrap_or_default()) >= self.settings.drain_timeout;
+                let has_left = self.broker.is_open() && self.stream.is_some() && !is_late;
+                assert!(!has_left, "a stop left something behind that could have been committed");
+            }
+            Cause::SourceLost | Cause::Silent => {}
             Cause::Broken(SessionError::Row { .. }) if stops => self.is_mended = true,
             Cause::Broken(error) => panic!("a frame could not be applied: {error}"),
             Cause::Aborted(_, failure) => {
@@ -487,9 +502,7 @@ impl World {
                 assert!(stops, "it could have been set aside: {identity:?}");
                 // The operator makes the broker take the row.
                 let event = self.facts.events.iter_mut().find(|event| event.identity == *identity).unwrap();
-                // It may have been mended since it was said.
-                let is_clear = self.broker.trouble == 0;
-                assert!(event.is_bad || is_clear, "an innocent row was judged: {identity:?}");
+                assert!(event.is_bad, "an innocent row was judged: {identity:?}");
                 event.is_bad = false;
                 self.tally.bad_rows += 1;
             }

@@ -65,7 +65,7 @@ impl Broker {
         if self.trouble > 0 && random.one_in(20) {
             return Err(Refusal::Full);
         }
-        if event.is_bad && random.one_in(3) {
+        if event.is_bad && self.trouble > 0 && random.one_in(3) {
             return refuse(Class::Row);
         }
         if self.closed[event.topic] && random.one_in(2) {
