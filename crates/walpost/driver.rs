@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep_until};
 use walpost_core::failure::{Class, Failure, chain};
 use walpost_core::frame::{Frame, StatusUpdate};
-use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Source, TransactionalSink};
+use walpost_core::poison::{Conclusion, DeadLetter, LetterId};
+use walpost_core::port::{Checkpoints, Delivery, Refusal, Source, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch, Progress, SettledRows};
 use walpost_core::session::{Action, Cause, End, Session};
 use walpost_core::time::Moment;
@@ -184,7 +185,7 @@ pub struct Staff {
     pub checkpointer: Checkpointer,
     /// Asks the catalogue.
     pub describer: Describer,
-    /// Keeps the dead letters, where any may be.
+    /// Keeps the dead letters, where any may be. Where the sink takes them as one with records and position, only marks are read here.
     pub letters: Option<LetterWriter>,
 }
 
@@ -350,7 +351,7 @@ impl<S: Source> Driver<'_, S> {
     }
 
     /// Gives the session the frames that it wants and performs all that it says, up to what has to be waited for.
-    fn advance<K: Sink>(&mut self, mut sink: Option<&mut K>) -> Option<Turn> {
+    fn advance<K: TransactionalSink>(&mut self, mut sink: Option<&mut K>) -> Option<Turn> {
         loop {
             let now = self.clock.now();
             while self.session.wants_frames()
@@ -368,7 +369,7 @@ impl<S: Source> Driver<'_, S> {
     }
 
     /// Performs until there is nothing more to do, or the sink's turn comes. Without a sink nothing is published.
-    fn perform_all<K: Sink>(&mut self, mut sink: Option<&mut K>, now: Moment) -> Option<Turn> {
+    fn perform_all<K: TransactionalSink>(&mut self, mut sink: Option<&mut K>, now: Moment) -> Option<Turn> {
         while let Some(action) = self.session.poll(now) {
             match action {
                 Action::Publish(ticket, record) => {
@@ -387,15 +388,8 @@ impl<S: Source> Driver<'_, S> {
                         self.give_up_undescribed(reason);
                     }
                 }
-                Action::SetAside(ticket, letter) => {
-                    self.letters_told += 1;
-                    journal::set_aside(&letter, self.letters_told);
-                    self.order(Order::SetAside(ticket, letter));
-                }
-                Action::Conclude(letter, conclusion) => {
-                    journal::concluded(letter, &conclusion);
-                    self.order(Order::Conclude(letter, conclusion));
-                }
+                Action::SetAside(ticket, letter) => self.set_aside(sink.as_deref_mut(), ticket, letter, now),
+                Action::Conclude(letter, conclusion) => self.conclude(sink.as_deref_mut(), letter, conclusion, now),
                 Action::TakeInventory => self.order(Order::TakeInventory),
                 Action::ResetSink => return Some(Turn::Reset),
                 Action::Commit(progress) => {
@@ -452,7 +446,7 @@ impl<S: Source> Driver<'_, S> {
     /// for whoever takes the sink next ([`End::needs_reset`]).
     async fn reset<K, Stop, Gone>(&mut self, sink: &mut K, outside: &mut Outside<'_, Stop, Gone>)
     where
-        K: Sink,
+        K: TransactionalSink,
         Stop: Future<Output = ()>,
         Gone: Future<Output = ()>,
     {
@@ -513,6 +507,54 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
+    /// A row is set aside in the group that is open, or else in a store.
+    fn set_aside<K: TransactionalSink>(
+        &mut self,
+        sink: Option<&mut K>,
+        ticket: Ticket,
+        letter: Box<DeadLetter>,
+        now: Moment,
+    ) {
+        if self.session.is_grouping() {
+            match sink.map_or(Err(Refusal::Full), |sink| sink.set_aside(&letter)) {
+                Ok(()) => self.session.set_aside(ticket, true),
+                Err(refusal) => return self.letter_refused(refusal, now),
+            }
+        }
+        self.letters_told += 1;
+        journal::set_aside(&letter, self.letters_told);
+        if !self.session.is_grouping() {
+            self.order(Order::SetAside(ticket, letter));
+        }
+    }
+
+    /// The same for how a letter ended.
+    fn conclude<K: TransactionalSink>(
+        &mut self,
+        sink: Option<&mut K>,
+        letter: LetterId,
+        conclusion: Conclusion,
+        now: Moment,
+    ) {
+        if self.session.is_grouping() {
+            match sink.map_or(Err(Refusal::Full), |sink| sink.conclude(letter, &conclusion)) {
+                Ok(()) => self.session.concluded(letter),
+                Err(refusal) => return self.letter_refused(refusal, now),
+            }
+        }
+        journal::concluded(letter, &conclusion);
+        if !self.session.is_grouping() {
+            self.order(Order::Conclude(letter, conclusion));
+        }
+    }
+
+    fn letter_refused(&mut self, refusal: Refusal, now: Moment) {
+        if let Refusal::Failed(failure) = &refusal {
+            journal::undelivered(failure);
+        }
+        self.session.letter_refused(refusal, now);
+    }
+
     fn order(&mut self, order: Order) {
         match &mut self.letters {
             Some(letters) => letters.order(order),
@@ -530,10 +572,20 @@ impl<S: Source> Driver<'_, S> {
                 letters.into_iter().for_each(|letter| self.session.concluded(letter));
             }
             Ok(LetterAnswer::Inventory(inventory)) => self.session.inventoried(inventory),
-            Ok(LetterAnswer::Marked(marked)) => self.session.replay(marked),
+            Ok(LetterAnswer::Marked(marked)) => {
+                self.session.replay(marked);
+                // Whatever was found, the session had it already: the store is behind.
+                if let Some(letters) = self.letters.as_mut().filter(|_| self.session.wants_marked()) {
+                    letters.look_later();
+                }
+            }
             Err(reason) => {
-                journal::letters_failed(&reason);
-                self.session.letters_failed(&reason, self.clock.now());
+                if self.session.is_grouping() {
+                    journal::marks_unread(&reason);
+                } else {
+                    journal::letters_failed(&reason);
+                    self.session.letters_failed(&reason, self.clock.now());
+                }
                 if self.letters.as_ref().is_some_and(LetterWriter::is_gone) {
                     self.lose_source(None);
                 }

@@ -151,6 +151,14 @@ pub fn concluded(letter: LetterId, conclusion: &Conclusion) {
     }
 }
 
+/// What an operator marked is not known, and everything else goes on.
+pub fn marks_unread(reason: &str) {
+    tracing::warn!(
+        reason,
+        "it cannot be read which dead letters were marked to be sent again or dropped; it is looked again"
+    );
+}
+
 /// The store of the letters failed.
 pub fn letters_failed(reason: &str) {
     tracing::warn!(

@@ -10,6 +10,7 @@ pub mod stdout;
 use std::time::Duration;
 
 use walpost_core::failure::{Class, Failure};
+use walpost_core::poison::{Conclusion, DeadLetter, LetterId};
 use walpost_core::port::{Delivery, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::Checkpoint;
 use walpost_core::record::Record;
@@ -150,6 +151,26 @@ impl TransactionalSink for AnySink {
             _ => Err(no_transactions(checkpoint)),
         }
     }
+
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.set_aside(letter),
+            _ => Err(no_letters().into()),
+        }
+    }
+
+    fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Transactional(sink) => sink.conclude(letter, conclusion),
+            _ => Err(no_letters().into()),
+        }
+    }
+}
+
+fn no_letters() -> Failure {
+    Failure::new(Class::Configuration, "the sink keeps no dead letters; choose another dead_letter.store")
 }
 
 fn no_transactions(checkpoint: &Checkpoint) -> Failure {

@@ -17,7 +17,7 @@ use walpost_core::lsn::Lsn;
 use walpost_core::poison::Inventory;
 use walpost_core::port::{Checkpoints, DeadLetters, Sink, Ticket};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
-use walpost_core::session::{self, Cause, End, Session, SessionError};
+use walpost_core::session::{self, Cause, End, Lessons, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint;
@@ -63,8 +63,8 @@ pub struct Supervisor {
     seed: u64,
     recorder: Recorder,
     memory: Option<Memory>,
-    /// The last row at which a group failed that is not committed yet.
-    alone_until: Option<Identity>,
+    /// What sessions learned of records whose failure takes a group with it.
+    lessons: Lessons,
     next_ticket: Ticket,
     has_streamed: bool,
     /// What may be created was created, or was there.
@@ -249,7 +249,7 @@ impl Supervisor {
             seed,
             recorder,
             memory: None,
-            alone_until: None,
+            lessons: Lessons::default(),
             next_ticket: Ticket(0),
             has_streamed: false,
             is_prepared: false,
@@ -416,8 +416,7 @@ impl Supervisor {
         let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
         let checkpoint = relay::checkpoint_at(&self.settings, position, commit_time, settled_rows, &server);
         let epoch = self.claim(&mut store, stored.as_ref(), &checkpoint).await?;
-        self.alone_until = self.alone_until.filter(|until| until.commit_lsn >= position);
-        // After the claim: what another relay of this name set aside is there.
+        // After the claim: what another relay of this name set aside is there, and so is what a transaction left whose end nobody heard.
         let (letters, inventory) = self.take_inventory().await?;
         let beginning = session::Start {
             position,
@@ -427,7 +426,7 @@ impl Supervisor {
             commit_time,
             first_owed: memory.filter(|memory| memory.position == position).and_then(|memory| memory.first_owed),
             settled_rows,
-            alone_until: self.alone_until,
+            lessons: self.lessons.clone(),
             inventory,
             first_ticket: self.next_ticket,
             seed: self.seed ^ self.next_ticket.0,
@@ -516,9 +515,7 @@ impl Supervisor {
         if reached > position {
             self.backoff.reset();
         }
-        if let Cause::Aborted(failed, _) = &driven.end.cause {
-            self.alone_until = self.alone_until.max(*failed);
-        }
+        self.lessons.clone_from(&driven.end.lessons);
         let is_fenced = self.sink.is_fenced();
         journal::ended(&session, &driven.end);
         self.recorder.ended(&session);

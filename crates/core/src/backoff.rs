@@ -34,6 +34,12 @@ impl Backoff {
         self.tries = 0;
     }
 
+    /// The longest of the waits.
+    #[must_use]
+    pub fn ceiling(&self) -> Duration {
+        self.ceiling
+    }
+
     /// How many waits there have been since the last success.
     #[must_use]
     pub fn tries(&self) -> u32 {

@@ -53,6 +53,17 @@ impl Default for Settings {
     }
 }
 
+/// How soon progress is wanted durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// As the settings say.
+    InTime,
+    /// Now, whatever there is of it.
+    Now,
+    /// Now, also where the watermark has not moved: something else becomes durable with it.
+    InAnyCase,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Feedback {
@@ -110,9 +121,9 @@ impl Feedback {
         self.is_reply_wanted = true;
     }
 
-    /// The checkpoint to write now, if one is due. `is_last` asks for whatever there is.
-    pub fn poll_checkpoint(&mut self, watermark: Watermark, is_last: bool, now: Moment) -> Option<Progress> {
-        let due = self.checkpoint_due(watermark, is_last, now)?;
+    /// The checkpoint to write now, if one is due.
+    pub fn poll_checkpoint(&mut self, watermark: Watermark, wanted: Wanted, now: Moment) -> Option<Progress> {
+        let due = self.checkpoint_due(watermark, wanted, now)?;
         if now < due {
             return None;
         }
@@ -154,9 +165,9 @@ impl Feedback {
 
     /// When one of the two polls will have something, if nothing happens before.
     #[must_use]
-    pub fn deadline(&self, watermark: Watermark, is_last: bool, now: Moment) -> Moment {
+    pub fn deadline(&self, watermark: Watermark, wanted: Wanted, now: Moment) -> Moment {
         let status = self.deadline_of_status(now);
-        self.checkpoint_due(watermark, is_last, now).map_or(status, |checkpoint| checkpoint.min(status))
+        self.checkpoint_due(watermark, wanted, now).map_or(status, |checkpoint| checkpoint.min(status))
     }
 
     /// How many settled events the store is not known to hold.
@@ -197,12 +208,16 @@ impl Feedback {
     }
 
     /// When a checkpoint of this watermark is due; `None` while there is nothing new, or one is under way.
-    fn checkpoint_due(&self, watermark: Watermark, is_last: bool, now: Moment) -> Option<Moment> {
-        if self.saving.is_some() || watermark.position <= self.checkpointed {
+    fn checkpoint_due(&self, watermark: Watermark, wanted: Wanted, now: Moment) -> Option<Moment> {
+        let has_news = watermark.position > self.checkpointed || wanted == Wanted::InAnyCase;
+        if self.saving.is_some() || !has_news {
             return None;
         }
-        let wanted = if is_last { now } else { self.wanted_at(watermark, now) };
-        Some(self.not_before.map_or(wanted, |not_before| wanted.max(not_before)))
+        let wanted_at = match wanted {
+            Wanted::InTime => self.wanted_at(watermark, now),
+            Wanted::Now | Wanted::InAnyCase => now,
+        };
+        Some(self.not_before.map_or(wanted_at, |not_before| wanted_at.max(not_before)))
     }
 
     fn wanted_at(&self, watermark: Watermark, now: Moment) -> Moment {
@@ -239,7 +254,7 @@ mod tests {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
-            alone_until: None,
+            lessons: crate::session::Lessons::default(),
             inventory: crate::poison::Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,
@@ -272,13 +287,13 @@ mod tests {
             let mut feedback = feedback(START);
             let watermark = watermark(position, events);
             let Some(due_ms) = due_ms else {
-                assert_eq!(feedback.poll_checkpoint(watermark, true, at(1_000_000_000)), None, "{what}");
+                assert_eq!(feedback.poll_checkpoint(watermark, Wanted::Now, at(1_000_000_000)), None, "{what}");
                 continue;
             };
             if due_ms > 0 {
-                assert_eq!(feedback.poll_checkpoint(watermark, false, at(due_ms - 1)), None, "{what}");
+                assert_eq!(feedback.poll_checkpoint(watermark, Wanted::InTime, at(due_ms - 1)), None, "{what}");
             }
-            let progress = feedback.poll_checkpoint(watermark, false, at(due_ms));
+            let progress = feedback.poll_checkpoint(watermark, Wanted::InTime, at(due_ms));
             assert_eq!(progress, Some(Progress { position: Lsn::new(position), commit_time: None }), "{what}");
         }
     }
@@ -286,27 +301,39 @@ mod tests {
     #[test]
     fn the_last_checkpoint_waits_for_no_interval() {
         let mut feedback = feedback(START);
-        assert!(feedback.poll_checkpoint(watermark(START + 8, 0), true, at(1)).is_some());
+        assert!(feedback.poll_checkpoint(watermark(START + 8, 0), Wanted::Now, at(1)).is_some());
     }
 
     #[test]
     fn a_start_that_the_store_does_not_hold_is_checkpointed_at_once_and_once() {
         let mut feedback = feedback(START + 500);
-        assert!(feedback.poll_checkpoint(watermark(START + 500, 0), false, at(0)).is_some());
+        assert!(feedback.poll_checkpoint(watermark(START + 500, 0), Wanted::InTime, at(0)).is_some());
         feedback.checkpointed();
         assert_eq!(feedback.checkpointed_position(), Lsn::new(START + 500));
-        assert!(feedback.poll_checkpoint(watermark(START + 508, 0), false, at(1)).is_none());
+        assert!(feedback.poll_checkpoint(watermark(START + 508, 0), Wanted::InTime, at(1)).is_none());
     }
 
     #[test]
     fn there_is_one_checkpoint_at_a_time() {
         let mut feedback = feedback(START);
-        assert!(feedback.poll_checkpoint(watermark(START + 8, 1), true, at(0)).is_some());
-        assert!(feedback.poll_checkpoint(watermark(START + 16, 2), true, at(60_000)).is_none());
+        assert!(feedback.poll_checkpoint(watermark(START + 8, 1), Wanted::Now, at(0)).is_some());
+        assert!(feedback.poll_checkpoint(watermark(START + 16, 2), Wanted::Now, at(60_000)).is_none());
         assert!(!feedback.is_checkpointed(watermark(START, 0)), "one is under way");
         feedback.checkpointed();
         assert!(feedback.is_checkpointed(watermark(START + 8, 1)));
-        assert!(feedback.poll_checkpoint(watermark(START + 16, 2), true, at(60_000)).is_some());
+        assert!(feedback.poll_checkpoint(watermark(START + 16, 2), Wanted::Now, at(60_000)).is_some());
+    }
+
+    #[test]
+    fn what_becomes_durable_with_the_position_waits_for_no_news_of_it() {
+        let mut feedback = feedback(START);
+        let nothing_new = watermark(START, 0);
+        assert!(feedback.poll_checkpoint(nothing_new, Wanted::Now, at(0)).is_none());
+        assert_eq!(feedback.deadline(nothing_new, Wanted::InAnyCase, at(0)), at(0));
+        assert!(feedback.poll_checkpoint(nothing_new, Wanted::InAnyCase, at(0)).is_some());
+        assert!(feedback.poll_checkpoint(nothing_new, Wanted::InAnyCase, at(0)).is_none(), "one is under way");
+        feedback.checkpointed();
+        assert_eq!(feedback.checkpointed_position(), Lsn::new(START));
     }
 
     #[test]
@@ -320,12 +347,12 @@ mod tests {
     fn a_failed_checkpoint_moves_nothing_and_is_tried_again_after_a_wait() {
         let mut feedback = feedback(START);
         let news = watermark(START + 8, 1);
-        assert!(feedback.poll_checkpoint(news, true, at(0)).is_some());
+        assert!(feedback.poll_checkpoint(news, Wanted::Now, at(0)).is_some());
         feedback.checkpoint_failed(at(0));
         assert_eq!((feedback.checkpointed_position(), feedback.poll_status(at(0))), (Lsn::new(START), None));
-        assert!(feedback.poll_checkpoint(news, true, at(0)).is_none(), "not at once, also not the last");
-        assert!(feedback.deadline(news, true, at(0)) <= at(100));
-        assert!(feedback.poll_checkpoint(news, true, at(100)).is_some());
+        assert!(feedback.poll_checkpoint(news, Wanted::Now, at(0)).is_none(), "not at once, also not the last");
+        assert!(feedback.deadline(news, Wanted::Now, at(0)) <= at(100));
+        assert!(feedback.poll_checkpoint(news, Wanted::Now, at(100)).is_some());
     }
 
     #[test]
@@ -333,19 +360,19 @@ mod tests {
         let mut feedback = feedback(START);
         assert!(feedback.poll_status(at(999)).is_none());
         assert!(feedback.poll_status(at(1000)).is_some());
-        feedback.poll_checkpoint(watermark(START + 8, 1), true, at(1001));
+        feedback.poll_checkpoint(watermark(START + 8, 1), Wanted::Now, at(1001));
         assert!(feedback.poll_status(at(1001)).is_none(), "it is not durable yet");
         feedback.checkpointed();
         let told = feedback.poll_status(at(1002)).map(|status| status.confirmed);
         assert_eq!(told, Some(Lsn::new(START + 8)));
-        assert_eq!(feedback.deadline(watermark(START + 8, 1), false, at(1002)), at(2002));
+        assert_eq!(feedback.deadline(watermark(START + 8, 1), Wanted::InTime, at(1002)), at(2002));
     }
 
     #[test]
     fn a_question_goes_out_once() {
         let mut feedback = feedback(START);
         feedback.ask_for_reply();
-        assert_eq!(feedback.deadline(watermark(START, 0), false, at(5)), at(5));
+        assert_eq!(feedback.deadline(watermark(START, 0), Wanted::InTime, at(5)), at(5));
         assert_eq!(feedback.poll_status(at(5)).map(|status| status.reply_requested), Some(true));
         assert_eq!(feedback.poll_status(at(1005)).map(|status| status.reply_requested), Some(false));
     }

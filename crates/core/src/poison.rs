@@ -161,6 +161,13 @@ impl DeadLetter {
             Cause::Row(_) | Cause::Route(_) => 0,
         }
     }
+
+    /// About how many bytes it is.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let row = self.row.relation.len() + self.row.insert.len();
+        Record::OVERHEAD + row + self.record.as_ref().map_or(0, Record::weight)
+    }
 }
 
 /// A row as pgoutput told it.

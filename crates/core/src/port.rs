@@ -106,6 +106,19 @@ pub trait TransactionalSink: Sink {
     /// # Errors
     /// Nothing of the group is visible; publish it again.
     fn commit(&mut self, checkpoint: &Checkpoint) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Sets a row aside in the group that is open: its letter becomes visible with the events of the group and with the checkpoint behind them,
+    /// or not at all. What is accepted is reported by nobody: where it cannot be written, the [`commit`](Self::commit) fails.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`], or a failure that breaks the group.
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal>;
+
+    /// Writes down in the group that is open how a letter ended, on the same terms.
+    ///
+    /// # Errors
+    /// As [`set_aside`](Self::set_aside).
+    fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal>;
 }
 
 /// Where a relay keeps its checkpoint.

@@ -17,192 +17,47 @@
 //! 6. A frame applies wholly or ends the session.
 //! 7. A COMMIT matches its BEGIN.
 //! 8. No frame is taken while the description of an outbox is awaited, so every row is read by its newest shape, described.
-//! 9. A dead letter is durable before its ticket settles. While a letter of a key lies there, no later row of that key is
-//!    published, unless the policy lets it overtake.
+//! 9. A dead letter is durable before its ticket settles, or becomes so with the position behind it and not without. While a letter of a key
+//!    lies there, no later row of that key is published, unless the policy lets it overtake.
 //! 10. Where records and position are committed as one ([`Settings::grouping`]), nothing is checkpointed but by a commit, at the end of a
-//!     transaction, of all that was handed over; and nothing is handed over while it is under way.
+//!     transaction, of all that was handed over: records, letters, and how letters ended; and nothing is handed over while it is under way.
+//! 11. Of a letter that goes again the same commit makes durable that it went. One that has ended is not taken up again.
+//! 12. A group is not held open in the midst of a transaction for more than a grace: it is given up.
 
+mod commit;
+mod ending;
 mod group;
 mod inbound;
+mod lessons;
 mod letters;
 mod outbound;
 #[cfg(test)]
 mod simulation;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use std::time::Duration;
-
 use crate::backoff::Backoff;
 use crate::description::Description;
 use crate::failure::Failure;
-use crate::feedback::{self, Feedback};
-use crate::frame::{Frame, StatusUpdate};
-use crate::ledger::{Item, Ledger, Load, Origin};
-use crate::lsn::Lsn;
-use crate::outbox::{Outboxes, TableName};
-use crate::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Policy, Request};
+use crate::feedback::Feedback;
+use crate::frame::Frame;
+use crate::ledger::{Item, Ledger, Origin};
+use crate::outbox::Outboxes;
+use crate::poison::{Conclusion, Inventory, LetterId, Marked, Request};
 use crate::port::{Delivery, Refusal, Ticket};
-use crate::position::{Identity, Progress, SettledRows, Timeline};
-use crate::record::Record;
-use crate::time::{Moment, Timestamp};
+use crate::time::Moment;
 
 use group::Group;
 pub use group::Grouping;
 use inbound::Inbound;
 pub use inbound::{Counters, Notice, SessionError};
-use letters::{Letters, Order};
+pub use lessons::Lessons;
+use letters::Letters;
 use outbound::Outbound;
+pub use terms::{Action, Cause, End, Settings, Start};
 pub use view::View;
-
-/// What an operator may choose about a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// The most rows that may be owed at once.
-    pub max_records: usize,
-    /// The most bytes of rows that may be owed at once, by [`Item::weight`].
-    pub max_bytes: usize,
-    /// Checkpoints and status updates.
-    pub feedback: feedback::Settings,
-    /// The first wait after a failed delivery.
-    pub retry_initial: Duration,
-    /// The longest wait between deliveries that fail.
-    pub retry_ceiling: Duration,
-    /// A source that says nothing for so long is taken for dead. At half of it the server is asked for a sign of life.
-    pub silence_timeout: Duration,
-    /// How long an ending session waits for what is owed and for its last checkpoint.
-    pub drain_timeout: Duration,
-    /// Stop by itself once everything before this position was received.
-    pub stop_at: Option<Lsn>,
-    /// The sink commits records and position as one: [`Action::Commit`] takes the place of [`Action::Checkpoint`].
-    pub grouping: Option<Grouping>,
-    /// What becomes of rows that cannot be delivered.
-    pub poison: Policy,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            max_records: 10_000,
-            max_bytes: 16 << 20,
-            feedback: feedback::Settings::default(),
-            retry_initial: Duration::from_millis(100),
-            retry_ceiling: Duration::from_secs(30),
-            silence_timeout: Duration::from_secs(60),
-            drain_timeout: Duration::from_secs(10),
-            stop_at: None,
-            grouping: None,
-            poison: Policy::default(),
-        }
-    }
-}
-
-/// Where a session takes up the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
-    /// Everything before it is settled.
-    pub position: Lsn,
-    /// What the checkpoint store holds: lower than the position after a connection that was lost before its last checkpoint.
-    pub checkpointed: Lsn,
-    /// The timeline that the server is on.
-    pub timeline: Timeline,
-    /// When the last settled transaction committed, if known.
-    pub commit_time: Option<Timestamp>,
-    /// The first event after the position that the last session of this process did not settle, where it knows one: those
-    /// of its transaction that come before it are not published again.
-    pub first_owed: Option<Identity>,
-    /// Rows after the position that another relay published before us.
-    pub settled_rows: Option<SettledRows>,
-    /// The last row at which a group of an earlier session failed: those up to it go one at a time, for a failed batch blames innocents.
-    pub alone_until: Option<Identity>,
-    /// What lies with the dead letters.
-    pub inventory: Inventory,
-    /// The first ticket of this session: higher than any that was used in this process.
-    pub first_ticket: Ticket,
-    /// For the jitter of its waits.
-    pub seed: u64,
-}
-
-/// What the driver has to do.
-#[derive(Debug)]
-pub enum Action<'a> {
-    /// Log it.
-    Notice(Notice),
-    /// Hand the record to the sink; a refusal goes to [`Session::refused`].
-    Publish(Ticket, &'a Record),
-    /// Set the row aside, behind all that the store was asked for before; the answer goes to [`Session::set_aside`]. Where the store fails, here
-    /// or at one of the next two, it is asked for nothing more of what came before the failure, and that goes to
-    /// [`Session::letters_failed`].
-    SetAside(Ticket, Box<DeadLetter>),
-    /// Write down how a marked letter ended, in the same order; the answer goes to [`Session::concluded`].
-    Conclude(LetterId, Conclusion),
-    /// Take the inventory of the letters, in the same order; it goes to [`Session::inventoried`].
-    TakeInventory,
-    /// Ask the catalogue for what pgoutput does not tell of this relation, which is this outbox; the answer goes to
-    /// [`Session::described`]. No frame is taken before, so whoever gets no answer asks again until there is one.
-    Describe(u32, &'a TableName),
-    /// Reset the sink; the outcome goes to [`Session::sink_reset`].
-    ResetSink,
-    /// Make it durable; the outcome goes to [`Session::checkpointed`] or [`Session::checkpoint_failed`].
-    Checkpoint(Progress),
-    /// Commit all that was published since the last commit together with this; the outcome goes to [`Session::committed`].
-    Commit(Progress),
-    /// Send it to the server. Nothing if the source is lost.
-    Confirm(StatusUpdate),
-    /// The session is over, and so is its connection.
-    End(End),
-}
-
-/// How a session ended, and where the next one takes up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
-    /// Why.
-    pub cause: Cause,
-    /// The watermark. The checkpoint store may not hold it yet where the next session of this process takes up.
-    pub position: Lsn,
-    /// When the last settled transaction committed, if known.
-    pub commit_time: Option<Timestamp>,
-    /// See [`Start::first_owed`].
-    pub first_owed: Option<Identity>,
-    /// See [`Start::first_ticket`].
-    pub next_ticket: Ticket,
-    /// How many rows were taken from the log and are not settled. The next session publishes them again.
-    pub unsettled: usize,
-    /// How many settled records the checkpoint store is not known to hold. A process that starts anew publishes them again.
-    pub unsaved: u64,
-    /// How many records the sink still has.
-    pub out: usize,
-    /// The sink must be reset before the next session gets it: it still has records, or it failed one and was not made anew.
-    pub needs_reset: bool,
-}
-
-impl End {
-    /// Whether the rows before the first one owed were settled and those after it of the same transaction were not: a process
-    /// that starts anew knows whole transactions only, and publishes the former again.
-    #[must_use]
-    pub fn is_within_transaction(&self) -> bool {
-        self.first_owed.is_some_and(|first| first.ordinal > 0)
-    }
-}
-
-/// Why a session ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cause {
-    /// It was told to stop.
-    Stopped,
-    /// Its source went away.
-    SourceLost,
-    /// Its source said nothing for the silence timeout.
-    Silent,
-    /// A frame could not be applied.
-    Broken(SessionError),
-    /// A record cannot be delivered, and waiting does not help.
-    Undeliverable(Identity, Failure),
-    /// What was to be committed as one was not, or nobody knows whether it was; with the row at fault, where it was one. The next session finds out
-    /// from the checkpoint.
-    Aborted(Option<Identity>, Failure),
-}
 
 /// While one partition hangs, others may get ahead by so many times [`Settings::max_records`]. A settled record keeps a
 /// place in the books until those before it are settled, and places are memory too.
@@ -252,8 +107,11 @@ impl Session {
             |part| Backoff::new(settings.retry_initial, settings.retry_ceiling, start.seed.wrapping_add(part));
         let letters = Letters::new(settings.poison.clone(), inventory, backoff(2));
         let mut outbound = Outbound::new(ledger, letters, backoff(0));
-        if let Some(until) = start.alone_until {
-            outbound.begin_singly(until);
+        if settings.grouping.is_some() {
+            let mut lessons = std::mem::take(&mut start.lessons);
+            lessons.forget_before(start.position);
+            lessons.forget_other_timelines(start.timeline);
+            outbound.commit_in_groups(lessons);
         }
         let mut session = Self {
             inbound: Inbound::new(outboxes, settings.poison.on_bad_row, &start),
@@ -312,12 +170,30 @@ impl Session {
 
     /// The sink did not accept a record that [`Action::Publish`] offered.
     pub fn refused(&mut self, ticket: Ticket, refusal: Refusal, now: Moment) {
-        let offered = self.outbound.record(ticket).filter(|_| self.outbound.ledger.is_out(ticket)).map(Record::weight);
-        if let (Some(group), Some(weight)) = (&mut self.group, offered) {
-            group.take_back(weight);
-        }
+        let was_offered = self.outbound.ledger.is_out(ticket);
+        let failure = match &refusal {
+            Refusal::Full => None,
+            Refusal::Failed(failure) => Some(failure.clone()),
+        };
         self.outbound.refused(ticket, refusal, now);
         self.end_on_verdict(now);
+        let Some(group) = self.group.as_mut().filter(|_| was_offered) else { return };
+        group.take_back();
+        // A sink that has to be made anew has lost what it had of the group.
+        if let Some(failure) = failure.filter(|_| self.outbound.is_giving_back()) {
+            let identity = self.outbound.record(ticket).map(|record| record.identity);
+            self.abort(identity, failure, now);
+        }
+    }
+
+    /// The sink did not take what [`Action::SetAside`] or [`Action::Conclude`] offered, where it is the store of the letters.
+    pub fn letter_refused(&mut self, refusal: Refusal, now: Moment) {
+        let Some(group) = &mut self.group else { return };
+        group.take_back();
+        self.outbound.letter_waits(now);
+        if let Refusal::Failed(failure) = refusal {
+            self.abort(None, failure, now);
+        }
     }
 
     /// The sink reported on a record.
@@ -365,6 +241,12 @@ impl Session {
         self.outbound.letters.store_failed(reason, now);
     }
 
+    /// Whether records, letters and position are committed as one: [`Action::SetAside`] and [`Action::Conclude`] go to the sink then.
+    #[must_use]
+    pub fn is_grouping(&self) -> bool {
+        self.group.is_some()
+    }
+
     /// Whether letters may lie there that an operator has marked, and none of them is under way.
     #[must_use]
     pub fn wants_marked(&self) -> bool {
@@ -379,7 +261,7 @@ impl Session {
         }
         let has_places = self.outbound.ledger.span() < self.max_span().saturating_add(LETTER_SPAN);
         for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
-            self.outbound.letters.on_marked(marked);
+            self.outbound.on_marked(marked);
         }
     }
 
@@ -406,6 +288,7 @@ impl Session {
             Ok(()) => {
                 self.feedback.checkpointed();
                 self.group.iter_mut().for_each(Group::committed);
+                self.outbound.committed(self.feedback.checkpointed_position());
             }
             Err(failure) => {
                 self.feedback.checkpoint_failed(now);
@@ -451,9 +334,10 @@ impl Session {
             if let Some(ticket) = self.next_publication(now) {
                 return self.outbound.record(ticket).map(|record| Action::Publish(ticket, record));
             }
-            if let Some(order) = self.outbound.next_order(now) {
-                return self.order(order);
+            if let Some(order) = self.next_order(now) {
+                return self.order(order, now);
             }
+            self.watch_hold(now);
         }
         if let Some(progress) = self.poll_progress(now) {
             return Some(if self.group.is_some() { Action::Commit(progress) } else { Action::Checkpoint(progress) });
@@ -469,11 +353,11 @@ impl Session {
     #[must_use]
     pub fn deadline(&self, now: Moment) -> Moment {
         let watermark = self.outbound.ledger.watermark();
-        let feedback = match self.is_commit_last(now) {
-            Some(is_last) => self.feedback.deadline(watermark, is_last, now),
+        let feedback = match self.wanted_progress(now) {
+            Some(wanted) => self.feedback.deadline(watermark, wanted, now),
             None => self.feedback.deadline_of_status(now),
         };
-        let old_at = self.group.as_ref().and_then(Group::old_at);
+        let of_group = self.group.iter().flat_map(|group| [group.old_at(), group.hold_ends_at()]).flatten();
         let phase = match &self.phase {
             Phase::Running => self.heard_at.after(self.silence_step()),
             Phase::Ending { deadline, .. } => *deadline,
@@ -481,63 +365,7 @@ impl Session {
         };
         // However long the waits that are configured: a driver that is later than this was not waiting but asleep.
         let awake = self.polled_at.after(self.settings.silence_timeout / 2);
-        self.outbound.deadline(now).into_iter().chain(old_at).chain([feedback, phase]).fold(awake, Moment::min)
-    }
-
-    /// Everything before it is settled.
-    #[must_use]
-    pub fn watermark(&self) -> Lsn {
-        self.outbound.ledger.watermark().position
-    }
-
-    /// The watermark that the checkpoint store holds.
-    #[must_use]
-    pub fn checkpointed_position(&self) -> Lsn {
-        self.feedback.checkpointed_position()
-    }
-
-    /// What the server was told.
-    #[must_use]
-    pub fn confirmed(&self) -> Lsn {
-        self.feedback.confirmed()
-    }
-
-    /// The end of what was taken in.
-    #[must_use]
-    pub fn received(&self) -> Lsn {
-        self.inbound.received()
-    }
-
-    /// What was taken from the log and is not settled.
-    #[must_use]
-    pub fn owed(&self) -> Load {
-        self.outbound.ledger.owed()
-    }
-
-    /// What was counted so far.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        let letters::Counts { set_aside, parked, replayed, returned, given_up } = self.outbound.letters.counts;
-        let stale_reports = self.outbound.stale_reports;
-        Counters { stale_reports, set_aside, parked, replayed, returned, given_up, ..self.inbound.counters() }
-    }
-
-    /// How many keys have letters that are neither sent nor dropped, as far as it is known.
-    #[must_use]
-    pub fn parked_keys(&self) -> usize {
-        self.outbound.letters.parked_keys()
-    }
-
-    /// How many letters are neither sent nor dropped, as far as it is known.
-    #[must_use]
-    pub fn open_letters(&self) -> u64 {
-        self.outbound.letters.open()
-    }
-
-    /// Why records are held, if they are.
-    #[must_use]
-    pub fn trouble(&self) -> Option<&Failure> {
-        self.outbound.trouble()
+        self.outbound.deadline(now).into_iter().chain(of_group).chain([feedback, phase]).fold(awake, Moment::min)
     }
 
     fn has_reached_its_stop(&self) -> bool {
@@ -596,14 +424,6 @@ impl Session {
         is_free && self.outbound.letters.take_question()
     }
 
-    fn order(&self, order: Order) -> Option<Action<'_>> {
-        Some(match order {
-            Order::SetAside(ticket, cause) => Action::SetAside(ticket, Box::new(self.outbound.letter(ticket, cause)?)),
-            Order::Conclude(letter, conclusion) => Action::Conclude(letter, conclusion),
-            Order::TakeInventory => Action::TakeInventory,
-        })
-    }
-
     /// Letters get a record as the configuration is today, or lie there still.
     fn route_letters(&mut self, relation: u32, description: &Description) {
         for Marked { id, letter, .. } in self.outbound.letters.take_described(relation) {
@@ -615,184 +435,6 @@ impl Session {
                 Err(fault) => self.outbound.letters.end(id, Conclusion::Returned(fault.reason)),
             }
         }
-    }
-
-    fn end(&mut self, cause: Cause, now: Moment) {
-        let deadline = match (&self.phase, &cause) {
-            (Phase::Running, _) => now.after(self.settings.drain_timeout),
-            // What needs an operator takes the place of a stop and of a lost source; the deadline stays.
-            (
-                Phase::Ending { cause: Cause::Stopped | Cause::SourceLost | Cause::Silent, deadline },
-                Cause::Broken(_) | Cause::Undeliverable(..) | Cause::Aborted(..),
-            ) => *deadline,
-            // A stop has its last checkpoint, also when the source goes away meanwhile.
-            (Phase::Ending { cause: Cause::SourceLost | Cause::Silent, deadline }, Cause::Stopped) => *deadline,
-            (Phase::Ending { .. } | Phase::Ended, _) => return,
-        };
-        self.phase = Phase::Ending { cause, deadline };
-    }
-
-    /// The next record to hand over, if one may go now.
-    fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
-        if !self.may_hand_over(now) {
-            self.outbound.pass(now);
-            return None;
-        }
-        let ticket = self.outbound.next_publication(now)?;
-        if let (Some(group), Some(record)) = (&mut self.group, self.outbound.record(ticket)) {
-            group.add(record.weight(), now);
-        }
-        Some(ticket)
-    }
-
-    /// Whether records may be added to the group, where there are groups. A session that ends for lack of its source may lack the end of a
-    /// transaction too, and adds nothing.
-    fn may_hand_over(&self, now: Moment) -> bool {
-        let Some(group) = &self.group else { return true };
-        let is_closed = group.is_full(now) && self.outbound.ledger.is_between_transactions();
-        let takes_more = matches!(self.phase, Phase::Running | Phase::Ending { cause: Cause::Stopped, .. });
-        takes_more && !is_closed && !group.is_broken() && !self.feedback.is_saving()
-    }
-
-    /// What is to be made durable now, if anything is.
-    fn poll_progress(&mut self, now: Moment) -> Option<Progress> {
-        let is_last = self.is_commit_last(now)?;
-        self.feedback.poll_checkpoint(self.outbound.ledger.watermark(), is_last, now)
-    }
-
-    /// Whether progress is wanted durable whatever there is of it; `None` while it cannot be: a group is committed as a whole, once the sink has all
-    /// of it and no more is to come.
-    fn is_commit_last(&self, now: Moment) -> Option<bool> {
-        let is_last = self.is_settled_for_good(now);
-        let Some(group) = &self.group else { return Some(is_last) };
-        if !self.can_commit(group) || self.is_out_of_time(now) {
-            return None;
-        }
-        let grows = self.outbound.ledger.has_waiting() && self.may_hand_over(now);
-        (group.is_empty() || !grows).then_some(is_last || !group.is_empty())
-    }
-
-    fn can_commit(&self, group: &Group) -> bool {
-        !group.is_broken() && self.outbound.ledger.is_at_rest()
-    }
-
-    /// The row and the failure of a delivery that takes its group with it.
-    fn failed_in_group(&self, delivery: &Delivery) -> Option<(Option<Identity>, Failure)> {
-        self.group.as_ref().filter(|_| self.outbound.ledger.is_out(delivery.ticket))?;
-        let failure = delivery.outcome.as_ref().err()?.clone();
-        Some((self.outbound.record(delivery.ticket).map(|record| record.identity), failure))
-    }
-
-    /// Gives the group up. Nothing is awaited: whatever the sink still does belongs to what is given up.
-    fn abort(&mut self, identity: Option<Identity>, failure: Failure, now: Moment) {
-        self.group.iter_mut().for_each(Group::break_off);
-        self.end(Cause::Aborted(identity, failure), now);
-        if let Phase::Ending { deadline, .. } = &mut self.phase {
-            *deadline = now;
-        }
-    }
-
-    fn end_on_verdict(&mut self, now: Moment) {
-        let Some(verdict) = self.outbound.verdict() else { return };
-        debug_assert!(verdict.identity.is_some(), "whatever fails is a row's");
-        if let Some(identity) = verdict.identity {
-            self.end(Cause::Undeliverable(identity, verdict.failure.clone()), now);
-        }
-    }
-
-    /// A process that slept past the silence timeout, by the clock that the driver reads, may have lost its slot to another,
-    /// which went on. It publishes nothing more: the session ends at once, and what is with the sink is taken back.
-    fn watch_sleep(&mut self, now: Moment) {
-        let slept = now.since(std::mem::replace(&mut self.polled_at, now));
-        if slept >= self.settings.silence_timeout && !matches!(self.phase, Phase::Ended) {
-            self.end(Cause::Silent, now);
-            if let Phase::Ending { deadline, .. } = &mut self.phase {
-                *deadline = now;
-            }
-        }
-    }
-
-    fn watch_silence(&mut self, now: Moment) {
-        if !matches!(self.phase, Phase::Running) {
-            return;
-        }
-        if !self.wants_frames() {
-            // It is we who do not listen.
-            self.heard_at = now;
-        } else if now.since(self.heard_at) >= self.settings.silence_timeout {
-            self.end(Cause::Silent, now);
-        } else if now.since(self.heard_at) >= self.settings.silence_timeout / 2 && !self.is_asked_for_life {
-            self.is_asked_for_life = true;
-            self.feedback.ask_for_reply();
-        }
-    }
-
-    /// When silence is worth a look again.
-    fn silence_step(&self) -> Duration {
-        if self.is_asked_for_life { self.settings.silence_timeout } else { self.settings.silence_timeout / 2 }
-    }
-
-    /// Whether the session is ending and nothing is awaited any more. What the sink got now would come again for certain.
-    fn is_out_of_time(&self, now: Moment) -> bool {
-        matches!(&self.phase, Phase::Ending { deadline, .. } if now >= *deadline)
-    }
-
-    /// Whether the session is ending and nothing more will be settled.
-    fn is_settled_for_good(&self, now: Moment) -> bool {
-        match &self.phase {
-            Phase::Running => false,
-            Phase::Ending { .. } if self.is_out_of_time(now) => true,
-            Phase::Ending { cause: Cause::Undeliverable(..), .. } => {
-                self.outbound.ledger.out() == 0 && self.outbound.letters.is_quiet()
-            }
-            Phase::Ending { cause, .. } if self.group.is_some() && *cause != Cause::Stopped => {
-                self.outbound.ledger.out() == 0
-            }
-            Phase::Ending { .. } => {
-                self.owed().records == 0 && self.held.is_none() && !self.goes_on() && self.are_letters_done()
-            }
-            Phase::Ended => true,
-        }
-    }
-
-    /// Whether what went again has arrived, and the store knows.
-    fn are_letters_done(&self) -> bool {
-        self.outbound.ledger.letters() == 0 && self.outbound.letters.is_quiet()
-    }
-
-    fn poll_end(&mut self, now: Moment) -> Option<End> {
-        let Phase::Ending { cause, deadline } = &self.phase else { return None };
-        let watermark = self.outbound.ledger.watermark();
-        // The next session of this process takes up from memory, and need not wait for a store that may be gone as well.
-        let goes_on = match &self.group {
-            None => matches!(cause, Cause::SourceLost | Cause::Silent),
-            // Except that of a group nothing is left in memory to take up from.
-            Some(group) => !self.can_commit(group) && !self.feedback.is_saving(),
-        };
-        let is_done = self.is_settled_for_good(now) && (goes_on || self.feedback.is_checkpointed(watermark));
-        if !is_done && now < *deadline {
-            return None;
-        }
-        let Phase::Ending { cause, .. } = std::mem::replace(&mut self.phase, Phase::Ended) else { return None };
-        Some(End {
-            cause,
-            position: if self.group.is_some() { self.checkpointed_position() } else { watermark.position },
-            commit_time: watermark.commit_time,
-            first_owed: if self.group.is_some() { None } else { self.first_owed() },
-            next_ticket: self.outbound.ledger.next_ticket(),
-            unsettled: self.owed().records + usize::from(self.held.is_some()),
-            unsaved: self.feedback.unsaved(watermark),
-            out: self.outbound.ledger.out(),
-            needs_reset: self.outbound.needs_reset()
-                || self.group.as_ref().is_some_and(|group| !group.is_empty() || group.is_broken())
-                || (self.group.is_some() && self.feedback.is_saving()),
-        })
-    }
-
-    /// The first event in the order of the log that is not settled, as far as it is known.
-    fn first_owed(&self) -> Option<Identity> {
-        let held = self.held.as_ref().map(|item| item.identity);
-        self.outbound.ledger.first_owed().or(held).or_else(|| self.inbound.next_identity())
     }
 
     fn check(&self) {

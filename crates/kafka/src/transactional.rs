@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::debug;
 use walpost_core::failure::{Class, Failure};
 use walpost_core::lsn::Lsn;
+use walpost_core::poison::{Conclusion, DeadLetter, LetterId};
 use walpost_core::port::{Delivery, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Identity, Timeline};
 use walpost_core::record::{Headers, Record};
@@ -264,6 +265,18 @@ impl TransactionalSink for Transactional {
     async fn commit(&mut self, checkpoint: &Checkpoint) -> Result<(), Failure> {
         self.commit_with(Some(checkpoint)).await
     }
+
+    fn set_aside(&mut self, _: &DeadLetter) -> Result<(), Refusal> {
+        Err(no_letters().into())
+    }
+
+    fn conclude(&mut self, _: LetterId, _: &Conclusion) -> Result<(), Refusal> {
+        Err(no_letters().into())
+    }
+}
+
+fn no_letters() -> Failure {
+    Failure::new(Class::Configuration, "no topic for dead letters is configured")
 }
 
 /// The id of a relay's transactions: the same in each of its lives, and no other relay's on the same brokers.

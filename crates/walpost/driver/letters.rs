@@ -4,6 +4,8 @@
 //! One batch is under way at a time, and what is ordered meanwhile makes the next: a key that fills the store costs one transaction a
 //! batch, not one a row. Where the store fails, all that was ordered and not answered is dropped, and the session hears of it once: it
 //! orders again from there.
+//!
+//! Where the sink takes letters as one with records and position, nothing is ordered here, and only marks are looked for.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -98,6 +100,11 @@ impl LetterWriter {
         self.orders.push_back(order);
     }
 
+    /// Nothing of what was found is new: it is not looked again at once.
+    pub(super) fn look_later(&mut self) {
+        self.look_at = Instant::now() + self.look_interval;
+    }
+
     /// The outcome of what was ordered, or letters that an operator has marked; looked for while the session wants them. Cancel-safe.
     pub(super) async fn answer(&mut self, wants_marked: bool) -> Result<Answer, String> {
         loop {
@@ -160,11 +167,11 @@ impl LetterWriter {
         match &answer {
             // Where something was marked, more may be.
             Ok(Answer::Marked(marked)) if !marked.is_empty() => self.look_at = Instant::now(),
-            Ok(Answer::Marked(_)) => self.look_at = Instant::now() + self.look_interval,
+            Ok(Answer::Marked(_)) => self.look_later(),
             Ok(_) => {}
             Err(_) => {
                 self.orders.clear();
-                self.look_at = Instant::now() + self.look_interval;
+                self.look_later();
             }
         }
         answer

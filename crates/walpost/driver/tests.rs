@@ -17,11 +17,11 @@ use walpost_core::lsn::Lsn;
 use walpost_core::outbox::{Outbox, TableName};
 use walpost_core::pgoutput::{self, Begin, Column, Commit, Insert, Message, Relation, Tuple};
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
-use walpost_core::port::{DeadLetters, Describe, Ticket};
+use walpost_core::port::{DeadLetters, Describe, Sink};
 use walpost_core::position::{Epoch, SystemIdentifier, Timeline};
 use walpost_core::record::Record;
 use walpost_core::router::{Options, Router};
-use walpost_core::session::{Grouping, Settings, Start};
+use walpost_core::session::{Grouping, Lessons, Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
@@ -38,6 +38,9 @@ struct Seen {
     published: RefCell<Vec<u64>>,
     /// The position of each commit, and how many records were published before it.
     committed: RefCell<Vec<(u64, usize)>>,
+    /// What a sink of transactions set aside, and what it was told of ends, in the order of both.
+    set_aside: RefCell<Vec<u64>>,
+    concluded: RefCell<Vec<(LetterId, Conclusion)>>,
     resets: Cell<u32>,
     taken: Cell<usize>,
     is_closed: Cell<bool>,
@@ -103,6 +106,9 @@ struct Broker {
     reset_ends: bool,
     commit_ends: bool,
     commit_failure: Option<Failure>,
+    /// So often it has no room for a letter, or for the end of one.
+    full_for: u32,
+    letter_failure: Option<Failure>,
     verdict: Option<Failure>,
 }
 
@@ -141,6 +147,28 @@ impl TransactionalSink for Broker {
             pending::<()>().await;
         }
         self.commit_failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
+        self.take_letter()?;
+        self.seen.set_aside.borrow_mut().push(letter.identity.ordinal);
+        Ok(())
+    }
+
+    fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {
+        self.take_letter()?;
+        self.seen.concluded.borrow_mut().push((letter, conclusion.clone()));
+        Ok(())
+    }
+}
+
+impl Broker {
+    fn take_letter(&mut self) -> Result<(), Refusal> {
+        if self.full_for > 0 {
+            self.full_for -= 1;
+            return Err(Refusal::Full);
+        }
+        self.letter_failure.clone().map_or(Ok(()), |failure| Err(failure.into()))
     }
 }
 
@@ -210,6 +238,9 @@ struct Letters {
     kept: Rc<RefCell<Vec<DeadLetter>>>,
     batches: Rc<Cell<u32>>,
     marked: Rc<RefCell<Vec<Marked>>>,
+    /// It offers what was marked again and again.
+    is_behind: bool,
+    looks: Rc<Cell<u32>>,
     ended: Rc<RefCell<Vec<(LetterId, Conclusion)>>>,
     failures: Rc<Cell<u32>>,
 }
@@ -245,7 +276,9 @@ impl DeadLetters for Letters {
     }
 
     async fn marked(&mut self, _: usize, _: bool) -> Result<Vec<Marked>, LettersAway> {
-        self.attempt().map(|()| self.marked.take())
+        self.looks.set(self.looks.get() + 1);
+        let marked = || if self.is_behind { self.marked.borrow().clone() } else { self.marked.take() };
+        self.attempt().map(|()| marked())
     }
 
     async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), LettersAway> {
@@ -260,6 +293,7 @@ struct Stage {
     broker: Broker,
     catalogue: Catalogue,
     letters: Option<Letters>,
+    look_interval: Duration,
     settings: Settings,
 }
 
@@ -280,10 +314,13 @@ impl Stage {
                 reset_ends: true,
                 commit_ends: true,
                 commit_failure: None,
+                full_for: 0,
+                letter_failure: None,
                 verdict: None,
             },
             catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true, is_silent: false },
             letters: None,
+            look_interval: Duration::from_millis(1),
             settings: Settings {
                 drain_timeout: DRAIN,
                 retry_initial: Duration::from_millis(1),
@@ -327,14 +364,14 @@ impl Stage {
         stop: impl Future<Output = ()>,
         server_gone: impl Future<Output = ()>,
     ) -> Driven<Dry> {
-        let Self { seen, stream, mut broker, catalogue, letters, settings } = self;
+        let Self { seen, stream, mut broker, catalogue, letters, look_interval, settings } = self;
         let clock = Clock::start();
         let mut session = Session::new(settings, outboxes(), start(), clock.now());
         let run = async {
             let mut recorder = Recorder::new(Board::new(clock));
             let signals = Signals { stop, server_gone, recorder: &mut recorder };
             let describer = describer(catalogue);
-            let letters = letters.map(|store| LetterWriter::looking_every(Duration::from_millis(1), store, false));
+            let letters = letters.map(|store| LetterWriter::looking_every(look_interval, store, false));
             let staff = Staff { checkpointer: checkpointer(), describer, letters };
             let driven = drive(&mut session, stream, &mut broker, staff, signals, clock).await;
             until(|| seen.is_catalogue_dropped.get()).await;
@@ -353,7 +390,7 @@ fn start() -> Start {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
-        alone_until: None,
+        lessons: Lessons::default(),
         inventory: Inventory::default(),
         first_ticket: Ticket(0),
         seed: 1,
@@ -687,6 +724,70 @@ async fn bad_rows_are_set_aside_in_one_batch_before_anything_behind_them_is_conf
 }
 
 #[tokio::test]
+async fn where_a_sink_commits_all_as_one_it_sets_rows_aside_itself_and_is_asked_again_when_it_has_no_room() {
+    let mut stage = grouping();
+    stage.stream.frames = bad_rows(20).into();
+    stage.broker.full_for = 3;
+    let letters = Letters::default();
+    stage.letters = Some(letters.clone());
+    let seen = Rc::clone(&stage.seen);
+    let confirmed = Rc::clone(&stage.seen);
+    let stop = until(move || confirmed.confirmed.borrow().contains(&0x2030));
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+    assert_eq!(*seen.set_aside.borrow(), (0..20).collect::<Vec<_>>());
+    assert_eq!(seen.committed.borrow().iter().map(|(position, _)| *position).collect::<Vec<_>>(), [0x2030]);
+    assert!(letters.kept.borrow().is_empty(), "the store is for reading alone");
+}
+
+#[tokio::test]
+async fn a_sink_that_cannot_set_a_row_aside_has_its_group_given_up() {
+    let mut stage = grouping();
+    stage.stream.frames = bad_rows(1).into();
+    stage.broker.letter_failure = Some(Failure::new(Class::Sink, "no room on the disk"));
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), pending(), pending()).await;
+    assert!(matches!(&driven.end.cause, Cause::Aborted(None, failure) if failure.reason == "no room on the disk"));
+    assert_eq!((driven.end.position, driven.end.needs_reset), (Lsn::new(START), true));
+}
+
+#[tokio::test]
+async fn a_store_that_is_behind_is_not_asked_again_and_again() {
+    let mut stage = grouping();
+    stage.stream.frames = bad_rows(2).into();
+    stage.settings.feedback.status_interval = Duration::from_millis(1);
+    stage.look_interval = Duration::from_secs(3600);
+    let letters = Letters { is_behind: true, ..Letters::default() };
+    letters.marked.borrow_mut().push(Marked { id: LetterId(1), request: Request::Drop, letter: some_letter() });
+    stage.letters = Some(letters.clone());
+    let seen = Rc::clone(&stage.seen);
+    let told = Rc::clone(&stage.seen);
+    let stop = until(move || {
+        let confirmed = told.confirmed.borrow();
+        !told.concluded.borrow().is_empty() && confirmed.iter().filter(|position| **position == 0x2030).count() > 20
+    });
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
+    assert_eq!(driven.end.cause, Cause::Stopped);
+    assert_eq!(*seen.concluded.borrow(), [(LetterId(1), Conclusion::Dropped)], "once");
+    assert_eq!(letters.looks.get(), 2, "when it brought something it was asked for more, and then no more");
+}
+
+#[tokio::test]
+async fn marks_that_cannot_be_read_keep_nothing_from_being_set_aside() {
+    let mut stage = grouping();
+    stage.stream.frames = bad_rows(3).into();
+    let letters = Letters::default();
+    letters.failures.set(u32::MAX);
+    stage.letters = Some(letters.clone());
+    let seen = Rc::clone(&stage.seen);
+    let looked = letters.looks.clone();
+    let confirmed = Rc::clone(&stage.seen);
+    let stop = until(move || looked.get() > 2 && confirmed.confirmed.borrow().contains(&0x2030));
+    let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
+    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+    assert_eq!(*seen.set_aside.borrow(), [0, 1, 2]);
+}
+
+#[tokio::test]
 async fn a_letter_that_is_marked_is_dropped_or_sent_and_the_store_hears_of_it() {
     let mut stage = Stage::new(bad_rows(2));
     let letters = Letters::default();
@@ -714,6 +815,20 @@ async fn a_letter_that_is_marked_is_dropped_or_sent_and_the_store_hears_of_it() 
     let ended = letters.ended.borrow();
     assert_eq!(ended[..2], [(LetterId(1), Conclusion::Dropped), (LetterId(2), Conclusion::Sent)]);
     assert_eq!(seen.published.borrow().len(), 1);
+}
+
+fn some_letter() -> DeadLetter {
+    let identity = walpost_core::position::Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 };
+    DeadLetter {
+        identity,
+        commit_time: Timestamp::default(),
+        table: TableName { schema: "public".to_owned(), table: "outbox".to_owned() },
+        parking_key: None,
+        event_id: None,
+        cause: walpost_core::poison::Cause::Row("it is bad".to_owned()),
+        record: None,
+        row: walpost_core::poison::Row::default(),
+    }
 }
 
 fn some_record(letter: &DeadLetter) -> Record {

@@ -1,4 +1,5 @@
-//! The group of records that become visible together, where the sink commits records and position as one.
+//! The group of records that become visible together, where the sink commits records and position as one. Letters of rows that are set
+//! aside, and how letters ended, are records of it like others.
 //!
 //! A group ends where a transaction of the source ends, for a position rests nowhere else. What the broker has acknowledged of an open group
 //! is not settled: only the commit says so, and until then it costs a counter. Whatever fails, the whole group is given up, and the
@@ -27,29 +28,46 @@ pub(super) struct Group {
     settings: Grouping,
     records: u64,
     bytes: u64,
+    /// What was added last weighs so much.
+    last: usize,
     /// When the first record was handed over; `None` while the group is empty.
     since: Option<Moment>,
     /// A record of it failed, or its commit did: it can only be given up.
     is_broken: bool,
     has_said_old: bool,
+    /// Since when nothing more can be added in the midst of a transaction.
+    held_since: Option<Moment>,
 }
+
+/// How long a group may be held up in the midst of a transaction: every reader of committed records waits behind what is open.
+const HOLD_GRACE: Duration = Duration::from_secs(5);
 
 impl Group {
     pub(super) fn new(settings: Grouping) -> Self {
-        Self { settings, records: 0, bytes: 0, since: None, is_broken: false, has_said_old: false }
+        Self {
+            settings,
+            records: 0,
+            bytes: 0,
+            last: 0,
+            since: None,
+            is_broken: false,
+            has_said_old: false,
+            held_since: None,
+        }
     }
 
-    /// A record goes to the sink.
+    /// Something goes to the sink: a record, a letter, or how one ended.
     pub(super) fn add(&mut self, weight: usize, now: Moment) {
         self.records += 1;
+        self.last = weight;
         self.bytes = self.bytes.saturating_add(weight as u64);
         self.since.get_or_insert(now);
     }
 
-    /// The sink did not take the record that was added last. A group of nothing would wait for progress that does not come.
-    pub(super) fn take_back(&mut self, weight: usize) {
+    /// The sink did not take what was added last. A group of nothing would be committed for nothing.
+    pub(super) fn take_back(&mut self) {
         self.records = self.records.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(weight as u64);
+        self.bytes = self.bytes.saturating_sub(self.last as u64);
         self.since = self.since.filter(|_| self.records > 0);
     }
 
@@ -84,6 +102,22 @@ impl Group {
         }
         self.has_said_old = true;
         Some((now.since(self.since?), self.settings.timeout))
+    }
+
+    /// It is held up in the midst of a transaction.
+    pub(super) fn hold(&mut self, now: Moment) {
+        self.held_since.get_or_insert(now);
+    }
+
+    /// It is not, or not any more.
+    pub(super) fn go_on(&mut self) {
+        self.held_since = None;
+    }
+
+    /// When a hold has lasted for too long.
+    pub(super) fn hold_ends_at(&self) -> Option<Moment> {
+        let grace = HOLD_GRACE.min(self.settings.timeout / 4);
+        self.held_since.map(|since| since.after(grace))
     }
 
     /// When its age is worth a word.

@@ -9,8 +9,15 @@
 //! What lies there is counted with what is on its way. A count that is too high parks for too long, one that is too low breaks an order; so a
 //! row that was there already is counted all the same, a key is never let go on a count alone, and in both cases the store is asked for its
 //! inventory, which is exact: it is taken between two orders of the same queue.
+//!
+//! Where letters are committed in one group with records and position, all of that is simpler. What is given up was never there, so that a row
+//! may be set aside while those before it are on their way, and the counts are exact: nobody else writes, and nothing is left half done.
+//!
+//! A store may tell of letters that are marked as it was a while ago. What is known here to have ended is not taken up again.
 
-use std::collections::{BTreeMap, VecDeque};
+mod lying;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
@@ -19,6 +26,8 @@ use crate::outbox::TableName;
 use crate::poison::{Cause, Conclusion, Inventory, KeyTexts, LetterId, LoggedRow, Marked, ParkingKey, Policy, Request};
 use crate::port::Ticket;
 use crate::time::Moment;
+
+use lying::{Lying, Parking, Share};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -33,6 +42,14 @@ pub(super) struct Letters {
     replays: BTreeMap<LetterId, Share>,
     /// How letters ended that the store does not know of.
     ends: Queue<(LetterId, Conclusion)>,
+    /// Letters that have ended in this session, whatever a store says that is behind.
+    ended: BTreeSet<LetterId>,
+    /// See [`commit_in_groups`](Self::commit_in_groups).
+    is_grouping: bool,
+    /// The letters of which the open group says how they ended, and whether for good.
+    concluded: BTreeMap<LetterId, bool>,
+    /// How many letters were put aside since the last commit: nobody can see them yet.
+    unseen: u64,
     /// Letters that are to go again, and wait for the description of their relation.
     unrouted: Vec<Marked>,
     /// It was asked for.
@@ -80,40 +97,12 @@ struct Aside {
     waits: bool,
 }
 
-/// What one letter counts for.
-#[derive(Debug, Clone)]
-struct Share {
-    key: Option<ParkingKey>,
-    is_root: bool,
-    parked_bytes: u64,
-}
-
 /// Whether the store is asked for its inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     No,
     Yes,
     Asked,
-}
-
-/// What lies in the store or is on its way there.
-#[derive(Debug, Default)]
-struct Lying {
-    keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>>,
-    letters: u64,
-    roots: u64,
-    parked_bytes: u64,
-}
-
-/// A parked key.
-#[derive(Debug, Clone, Copy)]
-struct Parking {
-    /// Its letters. At none it is parked still, until an inventory says that it is not.
-    letters: u64,
-    /// From this row on.
-    since: Ticket,
-    /// It was found to be parked in the midst of a session.
-    is_late: bool,
 }
 
 impl Letters {
@@ -125,6 +114,10 @@ impl Letters {
             waits_for: None,
             replays: BTreeMap::new(),
             ends: Queue::default(),
+            ended: BTreeSet::new(),
+            is_grouping: false,
+            concluded: BTreeMap::new(),
+            unseen: 0,
             unrouted: Vec::new(),
             is_asked: false,
             inventory: Wanted::No,
@@ -133,6 +126,11 @@ impl Letters {
             trouble: None,
             counts: Counts::default(),
         }
+    }
+
+    /// Letters are committed in one group with records and position.
+    pub(super) fn commit_in_groups(&mut self) {
+        self.is_grouping = true;
     }
 
     /// Whether a row waits behind a letter of its key. Where none lies there it costs nothing.
@@ -151,13 +149,13 @@ impl Letters {
     pub(super) fn limit(&self, cause: &Cause, row: &LoggedRow) -> Option<Failure> {
         match cause {
             Cause::Row(reason) | Cause::Route(reason) if self.lying.roots >= self.policy.flood_limit => {
-                Some(flood(self.lying.roots, self.policy.flood_limit, reason))
+                Some(flood(self.lying.roots, self.unseen, self.policy.flood_limit, reason))
             }
             Cause::Row(_) | Cause::Route(_) => None,
             Cause::Parked => {
                 let bytes = self.lying.parked_bytes.saturating_add(row.insert.len() as u64);
                 let is_full = bytes > self.policy.parked_bytes && self.lying.parked_bytes > 0;
-                is_full.then(|| full(self.lying.parked_bytes, self.policy.parked_bytes))
+                is_full.then(|| full(self.lying.parked_bytes, self.unseen, self.policy.parked_bytes))
             }
         }
     }
@@ -170,13 +168,14 @@ impl Letters {
         let (is_root, length) = (cause.is_root(), row.insert.len() as u64);
         let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { length } };
         self.lying.add(&share, ticket);
+        self.unseen += u64::from(self.is_grouping);
         // A row before it may have been with the sink when one behind was put aside.
         let behind = self.aside.unasked().position(|other| other.ticket > ticket);
         self.aside.insert(behind, Aside { ticket, cause, share, waits });
     }
 
-    /// What to ask of the store now. How letters ended comes first, so that an inventory counts no end twice.
-    pub(super) fn next_order(&mut self, ledger: &Ledger, now: Moment) -> Option<Order> {
+    /// What to ask of the store now; of rows only where it takes any. How letters ended comes first, so that an inventory counts no end twice.
+    pub(super) fn next_order(&mut self, ledger: &Ledger, takes_rows: bool, now: Moment) -> Option<Order> {
         if self.away_until.is_some_and(|until| now < until) {
             return None;
         }
@@ -188,14 +187,15 @@ impl Letters {
             self.inventory = Wanted::Asked;
             return Some(Order::TakeInventory);
         }
-        if self.is_waiting_for_others(ledger) {
+        if !takes_rows || self.is_waiting_for_others(ledger) {
             return None;
         }
         self.aside.ask().map(|aside| Order::SetAside(aside.ticket, aside.cause.clone()))
     }
 
     fn is_waiting_for_others(&mut self, ledger: &Ledger) -> bool {
-        let Some(next) = self.aside.unasked().next().filter(|aside| aside.waits) else { return false };
+        let waits = |aside: &&Aside| aside.waits && !self.is_grouping;
+        let Some(next) = self.aside.unasked().next().filter(waits) else { return false };
         self.waits_for = ledger.first_undecided(self.waits_for.take(), next.ticket);
         self.waits_for.is_some()
     }
@@ -219,6 +219,13 @@ impl Letters {
         let Some((_, conclusion)) = self.ends.answered(|(id, _)| *id == letter) else { return };
         self.store_answered();
         let Some(share) = self.replays.remove(&letter) else { return };
+        let is_ended = !matches!(conclusion, Conclusion::Returned(_));
+        if is_ended {
+            self.ended.insert(letter);
+        }
+        if self.is_grouping {
+            self.concluded.insert(letter, is_ended);
+        }
         match conclusion {
             Conclusion::Returned(_) => {
                 self.lying.has_returned(&share);
@@ -228,8 +235,17 @@ impl Letters {
             Conclusion::Dropped => self.counts.given_up += 1,
         }
         if self.lying.remove(&share) {
-            self.want_inventory();
+            match self.is_grouping {
+                true => self.lying.let_go(share.key),
+                false => self.want_inventory(),
+            }
         }
+    }
+
+    /// The group is committed. Answers of which letters it said how they ended, and whether for good.
+    pub(super) fn committed(&mut self) -> BTreeMap<LetterId, bool> {
+        self.unseen = self.aside.items.len() as u64;
+        std::mem::take(&mut self.concluded)
     }
 
     /// What lies in the store after all that it has answered. A key that nobody knew of is parked for what is taken from the log from now on:
@@ -253,25 +269,33 @@ impl Letters {
 
     /// The store has failed: nothing that it was asked for and has not answered is known to be done.
     pub(super) fn store_failed(&mut self, reason: &str, now: Moment) {
+        let until = now.after(self.backoff.next_wait());
+        self.ask_again_at(until);
+        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
+    }
+
+    /// What was asked for and is not answered is asked for again at this moment.
+    pub(super) fn ask_again_at(&mut self, moment: Moment) {
         self.aside.asked = 0;
         self.ends.asked = 0;
         if self.inventory == Wanted::Asked {
             self.inventory = Wanted::Yes;
         }
-        self.away_until = Some(now.after(self.backoff.next_wait()));
-        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
+        self.away_until = Some(moment);
     }
 
-    /// A letter was marked.
-    pub(super) fn on_marked(&mut self, marked: Marked) {
+    /// A letter was marked. `failed` says why it is not to be sent, where it was in a group that came to nothing.
+    pub(super) fn on_marked(&mut self, marked: Marked, failed: Option<&String>) {
         let Marked { id, request, ref letter } = marked;
-        if self.replays.contains_key(&id) {
+        let is_known = |letters: &Self| letters.ended.contains(&id) || letters.concluded.contains_key(&id);
+        if self.replays.contains_key(&id) || is_known(self) {
             return;
         }
         let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
         self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
         match request {
             Request::Drop => self.end(id, Conclusion::Dropped),
+            Request::Replay if let Some(reason) = failed => self.end(id, Conclusion::Returned(reason.clone())),
             // It is routed by the router of today, which may have been corrected.
             Request::Replay => self.unrouted.push(marked),
         }
@@ -314,7 +338,12 @@ impl Letters {
 
     /// Whether nothing is awaited of the store.
     pub(super) fn is_quiet(&self) -> bool {
-        self.aside.asked == 0 && self.ends.items.is_empty()
+        self.aside.asked == 0 && !self.has_ends()
+    }
+
+    /// Whether the store does not know yet how a letter ended.
+    pub(super) fn has_ends(&self) -> bool {
+        !self.ends.items.is_empty()
     }
 
     /// Whether the store was asked for something and has neither answered nor failed.
@@ -327,10 +356,10 @@ impl Letters {
         self.lying.letters > 0 && self.replays.is_empty()
     }
 
-    /// When the store may be asked again.
-    pub(super) fn deadline(&self) -> Option<Moment> {
+    /// When the store may be asked again, if that is not now.
+    pub(super) fn deadline(&self, now: Moment) -> Option<Moment> {
         let wants = !self.aside.items.is_empty() || !self.ends.items.is_empty() || self.inventory == Wanted::Yes;
-        self.away_until.filter(|_| wants)
+        self.away_until.filter(|until| wants && *until > now)
     }
 
     pub(super) fn trouble(&self) -> Option<&Failure> {
@@ -394,72 +423,36 @@ impl<T> Default for Queue<T> {
     }
 }
 
-impl Lying {
-    fn of(inventory: Inventory, parking_of: impl Fn(&TableName, &KeyTexts) -> Parking) -> Self {
-        let Inventory { letters, parked, roots, parked_bytes } = inventory;
-        let mut keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>> = BTreeMap::new();
-        for (ParkingKey { table, route, key }, letters) in parked {
-            let texts = (route, key);
-            let parking = Parking { letters, ..parking_of(&table, &texts) };
-            keys.entry(table).or_default().insert(texts, parking);
-        }
-        Self { keys, letters, roots, parked_bytes }
-    }
-
-    fn add(&mut self, share: &Share, ticket: Ticket) {
-        self.letters += 1;
-        self.roots += u64::from(share.is_root);
-        self.parked_bytes += share.parked_bytes;
-        if let Some(ParkingKey { table, route, key }) = &share.key {
-            let keys = self.keys.entry(table.clone()).or_default();
-            let parking = keys.entry((route.clone(), key.clone()));
-            let parking = parking.or_insert(Parking { letters: 0, since: ticket, is_late: false });
-            parking.letters += 1;
-            parking.since = parking.since.min(ticket);
-        }
-    }
-
-    /// A letter that waited for another one has failed by itself: it lies there for a reason of its own from now on.
-    fn has_returned(&mut self, share: &Share) {
-        self.roots += u64::from(!share.is_root);
-        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
-    }
-
-    /// A letter has ended. Whether only an inventory can tell what that leaves.
-    fn remove(&mut self, share: &Share) -> bool {
-        self.letters = self.letters.saturating_sub(1);
-        self.roots = self.roots.saturating_sub(u64::from(share.is_root));
-        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
-        let Some(ParkingKey { table, route, key }) = &share.key else { return false };
-        let texts = (route.clone(), key.clone());
-        match self.keys.get_mut(table).and_then(|keys| keys.get_mut(&texts)) {
-            Some(parking) => {
-                parking.letters = parking.letters.saturating_sub(1);
-                parking.letters == 0
-            }
-            None => true,
-        }
-    }
-}
-
-fn flood(roots: u64, limit: u64, reason: &str) -> Failure {
+fn flood(roots: u64, unseen: u64, limit: u64, reason: &str) -> Failure {
     Failure::new(
         Class::Row,
         format!(
             "the stream is held in front of a row that cannot be published, because {roots} dead letters lie there for a reason of their \
              own already and dead_letter.flood_limit is {limit}; look at them with `walpost dlq list` and replay or drop them, or raise \
-             dead_letter.flood_limit (the row: {reason})"
+             dead_letter.flood_limit{} (the row: {reason})",
+            not_seen(unseen)
         ),
     )
 }
 
-fn full(bytes: u64, limit: u64) -> Failure {
+fn full(bytes: u64, unseen: u64, limit: u64) -> Failure {
     Failure::new(
         Class::Row,
         format!(
             "the stream is held in front of a row whose key is parked, because dead letters of {bytes} bytes wait for another one already \
              and dead_letter.parked_bytes is {limit}; look at them with `walpost dlq list` and replay or drop them, or raise \
-             dead_letter.parked_bytes"
+             dead_letter.parked_bytes{}",
+            not_seen(unseen)
         ),
     )
+}
+
+/// A transaction may set more rows aside than may lie there. Then nothing helps but a higher limit.
+fn not_seen(unseen: u64) -> String {
+    match unseen {
+        0 => String::new(),
+        unseen => format!(
+            ", which alone helps with the {unseen} that are of the same transaction and not listed before it is published"
+        ),
+    }
 }

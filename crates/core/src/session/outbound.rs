@@ -8,16 +8,21 @@
 //! Whether a row is set aside is decided in its turn, when it would be handed over, and never taken back: from then on its key is
 //! parked, and so is every row of it that comes after. Where too much lies with the dead letters already, the row is held, and all
 //! that was taken from the log behind it; only letters that go again pass, for they are the way out.
+//!
+//! Where records and position are committed as one group, a failed report takes the group with it and so the session. Then a row is judged
+//! over several sessions, which hand on what they learned ([`Lessons`]).
 
 use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
 use crate::ledger::{Item, Ledger, Origin, Report};
-use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, OnBadRow, OnClosedRoute};
+use crate::lsn::Lsn;
+use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, Marked, OnBadRow, OnClosedRoute};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::Identity;
 use crate::record::Record;
 use crate::time::Moment;
 
+use super::lessons::Lessons;
 use super::letters::{Letters, Order};
 
 /// See the module's documentation.
@@ -37,7 +42,10 @@ pub(super) struct Outbound {
     blamed: Option<Identity>,
     /// A failure that no retry mends.
     verdict: Option<Verdict>,
-    /// See [`begin_singly`](Self::begin_singly).
+    /// See [`commit_in_groups`](Self::commit_in_groups).
+    is_grouping: bool,
+    pub(super) lessons: Lessons,
+    /// See [`Lessons::alone_until`].
     singly_until: Option<Identity>,
     pub(super) stale_reports: u64,
 }
@@ -75,8 +83,8 @@ enum Fate {
     Publish,
     SetAside(Cause),
     Hold(Failure),
-    /// It was held, and is tried again.
-    Retry,
+    /// It was held and is tried again, or has failed before.
+    PublishAlone,
 }
 
 /// What becomes of a record that failed alone.
@@ -108,15 +116,31 @@ impl Outbound {
             held: None,
             blamed: None,
             verdict: None,
+            is_grouping: false,
+            lessons: Lessons::default(),
             singly_until: None,
             stale_reports: 0,
         }
     }
 
-    /// Begins with one record at a time, up to and with the row of this identity, at which an earlier session failed.
-    pub(super) fn begin_singly(&mut self, until: Identity) {
-        self.singly_until = Some(until);
-        self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
+    /// What is handed over becomes visible as one group. It begins with one record at a time, up to and with the row at which an earlier group
+    /// failed, where one did.
+    pub(super) fn commit_in_groups(&mut self, lessons: Lessons) {
+        self.is_grouping = true;
+        self.letters.commit_in_groups();
+        self.singly_until = lessons.alone_until;
+        if self.singly_until.is_some() {
+            self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
+        }
+        self.lessons = lessons;
+    }
+
+    /// The group is committed, and all before this position with it.
+    pub(super) fn committed(&mut self, position: Lsn) {
+        self.lessons.forget_before(position);
+        for (letter, is_ended) in self.letters.committed() {
+            self.lessons.forget_letter(letter, is_ended);
+        }
     }
 
     /// The next record to hand over, if one may go now. Rows before it that are to be set aside are put there.
@@ -131,22 +155,33 @@ impl Outbound {
                 Fate::Publish => return Some(self.hand_over(ticket)),
                 Fate::SetAside(cause) => self.set_aside(ticket, cause),
                 Fate::Hold(trouble) => {
-                    self.hold(ticket, trouble);
-                    return self.ledger.next_letter().map(|letter| self.hand_over(letter));
+                    self.hold(ticket, trouble, now);
+                    let letter = self.ledger.next_letter()?;
+                    return match self.fate(letter, now) {
+                        Fate::PublishAlone => self.hand_over_alone(letter, now),
+                        Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) => Some(self.hand_over(letter)),
+                    };
                 }
-                Fate::Retry if matches!(self.flow, Flow::Singly { .. }) => return Some(self.hand_over(ticket)),
-                Fate::Retry => {
-                    self.flow = Flow::Draining { alone_until: ticket };
-                    self.turn(now);
-                }
+                Fate::PublishAlone => return self.hand_over_alone(ticket, now),
             }
         }
         None
     }
 
-    /// What to ask of the store of the letters now.
-    pub(super) fn next_order(&mut self, now: Moment) -> Option<Order> {
-        self.letters.next_order(&self.ledger, now)
+    /// What to ask of the store of the letters now; of rows only where it takes any.
+    pub(super) fn next_order(&mut self, takes_rows: bool, now: Moment) -> Option<Order> {
+        self.letters.next_order(&self.ledger, takes_rows, now)
+    }
+
+    /// A letter was marked.
+    pub(super) fn on_marked(&mut self, marked: Marked) {
+        let failed = self.lessons.return_of(marked.id);
+        self.letters.on_marked(marked, failed);
+    }
+
+    /// The sink has no room for what was asked of it beside the records. It is asked again in a moment.
+    pub(super) fn letter_waits(&mut self, now: Moment) {
+        self.letters.ask_again_at(now.after(FULL_RETRY));
     }
 
     /// The letter of a row that was put aside.
@@ -223,7 +258,10 @@ impl Outbound {
                 }
                 self.passed(ticket);
             }
-            Err(failure) => self.judge(ticket, failure, was_alone, false, now),
+            Err(failure) => {
+                self.learn(ticket, &failure, was_alone);
+                self.judge(ticket, failure, was_alone, false, now);
+            }
         }
     }
 
@@ -258,13 +296,30 @@ impl Outbound {
         let full_until = self.full_until.filter(|_| self.ledger.has_waiting());
         let judged = self.held.as_ref().and_then(|held| held.judged.as_ref());
         let retry_at = judged.map(|(_, retry_at)| *retry_at).filter(|retry_at| *retry_at > now);
-        resume_at.into_iter().chain(full_until).chain(retry_at).chain(self.letters.deadline()).min()
+        resume_at.into_iter().chain(full_until).chain(retry_at).chain(self.letters.deadline(now)).min()
     }
 
     /// Why records are held, if they are.
     pub(super) fn trouble(&self) -> Option<&Failure> {
         let held = self.held.as_ref().map(|held| &held.trouble);
         self.trouble.as_ref().or(held).or(self.letters.trouble())
+    }
+
+    /// Why nothing of the log can be handed over for as long as nobody else does something, if that is so.
+    pub(super) fn hold_up(&self) -> Option<&Failure> {
+        match self.flow {
+            Flow::Waiting { .. } => self.trouble.as_ref(),
+            _ => self.held.as_ref().map(|held| &held.trouble),
+        }
+    }
+
+    /// Whether anything can be handed over, now or once the sink has taken what comes before.
+    pub(super) fn has_more(&self) -> bool {
+        match self.flow {
+            Flow::Waiting { .. } => false,
+            _ if self.held.is_some() => self.ledger.has_waiting_letters(),
+            _ => self.ledger.has_waiting(),
+        }
     }
 
     /// The failure that ends the session, if there is one.
@@ -275,6 +330,11 @@ impl Outbound {
     /// Whether the sink may not be used by another before it is reset.
     pub(super) fn needs_reset(&self) -> bool {
         self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
+    /// Whether the sink has to give back what it has, or is at it.
+    pub(super) fn is_giving_back(&self) -> bool {
+        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
     }
 
     /// Once the row at which an earlier session failed is with the sink, alone, those behind it may flow again.
@@ -303,18 +363,25 @@ impl Outbound {
 
     /// What becomes of an item whose turn it is.
     fn fate(&self, ticket: Ticket, now: Moment) -> Fate {
-        let Some(Item { made, origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return Fate::Publish };
+        let (identity, made, row) = match self.ledger.item(ticket) {
+            Some(Item { identity, made, origin: Origin::Log(row) }) => (identity, made, row),
+            Some(Item { origin: Origin::Letter(letter), .. }) if self.lessons.is_suspect(*letter) => {
+                return Fate::PublishAlone;
+            }
+            Some(Item { origin: Origin::Letter(_), .. }) | None => return Fate::Publish,
+        };
         let held = self.held.as_ref().filter(|held| held.ticket == ticket);
         let judged = held.and_then(|held| held.judged.as_ref());
-        let cause = match (made, judged) {
+        let judgement = judged.map(|(cause, _)| cause).or_else(|| self.lessons.judgement(*identity));
+        let cause = match (made, judgement) {
             _ if self.letters.is_parked(ticket, row) => Cause::Parked,
             (Err(fault), _) => Cause::Row(fault.reason.clone()),
-            (Ok(_), Some((cause, _))) => cause.clone(),
+            (Ok(_), Some(cause)) => cause.clone(),
             (Ok(_), None) => return Fate::Publish,
         };
         match self.letters.limit(&cause, row) {
             None => Fate::SetAside(cause),
-            Some(_) if cause.is_root() && judged.is_some_and(|(_, retry_at)| now >= *retry_at) => Fate::Retry,
+            Some(_) if cause.is_root() && judged.is_some_and(|(_, retry_at)| now >= *retry_at) => Fate::PublishAlone,
             Some(trouble) => Fate::Hold(trouble),
         }
     }
@@ -327,8 +394,22 @@ impl Outbound {
         ticket
     }
 
-    fn hold(&mut self, ticket: Ticket, trouble: Failure) {
+    /// Once everything before it is reported, and no other beside it.
+    fn hand_over_alone(&mut self, ticket: Ticket, now: Moment) -> Option<Ticket> {
+        if !matches!(self.flow, Flow::Singly { .. }) {
+            self.flow = Flow::Draining { alone_until: ticket };
+            self.turn(now);
+        }
+        self.may_publish().then(|| self.hand_over(ticket))
+    }
+
+    fn hold(&mut self, ticket: Ticket, trouble: Failure, now: Moment) {
         let judged = self.held.take_if(|held| held.ticket == ticket).and_then(|held| held.judged);
+        let judged = judged.or_else(|| {
+            let cause = self.lessons.judgement(self.ledger.item(ticket)?.identity)?;
+            // Another try that fails takes its group with it.
+            Some((cause.clone(), now.after(self.backoff.ceiling())))
+        });
         self.held = Some(Held { ticket, trouble, judged });
     }
 
@@ -370,11 +451,34 @@ impl Outbound {
         self.backoff.reset();
     }
 
+    /// What the next session has to know of a failure that takes the group with it.
+    fn learn(&mut self, ticket: Ticket, failure: &Failure, was_alone: bool) {
+        let is_echo = failure.class == Class::Withdrawn && self.is_giving_back();
+        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping && !is_echo)
+        else {
+            return;
+        };
+        let sentence = if was_alone { self.sentence(ticket, failure) } else { None };
+        let is_blamed = matches!(failure.class, Class::Row | Class::Route);
+        match (origin, sentence) {
+            (Origin::Log(_), Some(Sentence::SetAside(cause))) => self.lessons.judge_row(*identity, cause),
+            (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
+            (Origin::Letter(_), Some(Sentence::Return(letter))) => {
+                self.lessons.judge_letter(letter, failure.reason.clone());
+            }
+            (Origin::Letter(letter), _) if is_blamed => self.lessons.suspect_letter(*letter),
+            (Origin::Letter(_), _) => {}
+        }
+    }
+
     /// Decides what a failure means for the records after it.
     fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
         let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
         self.blamed = self.ledger.item(ticket).map(|item| item.identity);
         if was_alone && let Some(sentence) = self.sentence(ticket, &failure) {
+            if self.is_grouping && !was_refused {
+                return;
+            }
             self.execute(ticket, sentence, &failure, now);
             if !was_refused {
                 self.flow = Flow::Resetting { alone_until, is_asked: false };
@@ -471,10 +575,6 @@ impl Outbound {
         matches!(self.flow, Flow::Singly { .. }) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
     }
 
-    fn is_giving_back(&self) -> bool {
-        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
-    }
-
     fn alone_until(&self) -> Option<Ticket> {
         match self.flow {
             Flow::Flowing => None,
@@ -489,143 +589,4 @@ impl Outbound {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::lsn::Lsn;
-    use crate::poison::{Inventory, LoggedRow, Marked, Policy, Request};
-    use crate::position::Timeline;
-    use crate::record::Headers;
-
-    const NOW: Moment = Moment::since_origin(Duration::from_secs(5));
-
-    /// So many records, the first of them with the sink.
-    fn outbound(count: u64) -> Outbound {
-        outbound_with(count, Policy { on_bad_row: OnBadRow::Stop, ..Policy::default() })
-    }
-
-    fn outbound_with(count: u64, policy: Policy) -> Outbound {
-        let mut ledger = Ledger::new(Ticket(0), Lsn::new(1), None);
-        for ordinal in 0..count {
-            let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal };
-            let (topic, headers) = (Arc::from("topic"), Headers::new());
-            let (key, value, timestamp_ms, partition) = (None, None, 0, None);
-            let made = Ok(Record { identity, topic, key, value, headers, timestamp_ms, partition });
-            ledger.issue(Item { identity, made, origin: Origin::Log(LoggedRow::default()) });
-        }
-        let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0);
-        let letters = Letters::new(policy, Inventory::default(), backoff.clone());
-        let mut outbound = Outbound::new(ledger, letters, backoff);
-        assert_eq!(outbound.next_publication(NOW), Some(Ticket(0)));
-        outbound
-    }
-
-    fn failure(class: Class) -> Failure {
-        Failure::new(class, "it failed")
-    }
-
-    /// What a failure led to, in a word.
-    fn consequence(outbound: &Outbound) -> &'static str {
-        match outbound.flow {
-            _ if outbound.verdict.is_some() => "end",
-            Flow::Flowing => "flow",
-            Flow::Draining { .. } => "drain",
-            Flow::Resetting { .. } => "reset",
-            Flow::Shut { .. } => "shut",
-            Flow::Collecting { .. } => "collect",
-            Flow::Waiting { .. } => "wait",
-            Flow::Singly { .. } => "singly",
-        }
-    }
-
-    #[test]
-    fn what_follows_from_a_failure_depends_on_its_class_and_on_whether_the_record_was_alone() {
-        // For each class: reported among others, reported alone, refused among others, refused alone.
-        let cases = [
-            (Class::Row, ["reset", "end", "drain", "end"]),
-            (Class::Route, ["reset", "reset", "drain", "wait"]),
-            (Class::Sink, ["reset", "reset", "reset", "reset"]),
-            (Class::Withdrawn, ["reset", "reset", "reset", "reset"]),
-            (Class::Configuration, ["end", "end", "end", "end"]),
-        ];
-        for (class, expected) in cases {
-            let seen = [(false, false), (false, true), (true, false), (true, true)].map(|(is_refused, is_alone)| {
-                let mut outbound = outbound(2);
-                if is_alone {
-                    outbound.flow = Flow::Singly { alone_until: Ticket(0) };
-                }
-                if is_refused {
-                    outbound.refused(Ticket(0), Refusal::Failed(failure(class)), NOW);
-                } else {
-                    outbound.settle(Delivery { ticket: Ticket(0), outcome: Err(failure(class)) }, NOW);
-                }
-                assert_eq!(outbound.ledger.out(), 0, "it waits again");
-                consequence(&outbound)
-            });
-            assert_eq!(seen, expected, "{class:?}");
-        }
-    }
-
-    #[test]
-    fn while_the_sink_gives_back_a_failure_changes_nothing_but_how_far_records_go_alone() {
-        let (alone_until, resume_at) = (Ticket(0), NOW);
-        for flow in [
-            Flow::Resetting { alone_until, is_asked: true },
-            Flow::Shut { alone_until, resume_at },
-            Flow::Collecting { alone_until, resume_at },
-        ] {
-            for (class, until) in [(Class::Withdrawn, 0), (Class::Sink, 1), (Class::Row, 1), (Class::Route, 1)] {
-                let mut outbound = outbound(3);
-                assert_eq!(outbound.next_publication(NOW), Some(Ticket(1)));
-                outbound.flow = flow;
-                outbound.settle(Delivery { ticket: Ticket(1), outcome: Err(failure(class)) }, NOW);
-                assert_eq!(std::mem::discriminant(&outbound.flow), std::mem::discriminant(&flow), "{class:?}");
-                assert_eq!(outbound.alone_until(), Some(Ticket(until)), "{class:?} in {flow:?}");
-                assert!(outbound.needs_reset());
-            }
-        }
-    }
-
-    #[test]
-    fn a_reset_is_asked_for_once_and_awaited_with_its_reports() {
-        let mut outbound = outbound(2);
-        assert_eq!(outbound.next_publication(NOW), Some(Ticket(1)));
-        outbound.settle(Delivery { ticket: Ticket(0), outcome: Err(failure(Class::Sink)) }, NOW);
-        assert!(outbound.take_reset(NOW));
-        assert!(!outbound.take_reset(NOW));
-        outbound.sink_reset(Ok(()), NOW);
-        let later = NOW.after(Duration::from_secs(60));
-        assert_eq!(outbound.next_publication(later), None, "1 has not been reported");
-        outbound.settle(Delivery { ticket: Ticket(1), outcome: Err(failure(Class::Withdrawn)) }, later);
-        assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
-        assert_eq!(outbound.next_publication(later), None, "one at a time");
-    }
-
-    #[test]
-    fn a_letter_that_passes_a_row_that_is_held_ends_no_care_for_the_rows_that_failed() {
-        let mut outbound = outbound_with(3, Policy { flood_limit: 0, ..Policy::default() });
-        assert_eq!(outbound.next_publication(NOW), Some(Ticket(1)));
-        let item = outbound.ledger.item(Ticket(0)).unwrap();
-        let (identity, made, id) = (item.identity, item.made.clone(), LetterId(1));
-        let letter = LoggedRow::default().letter(identity, Cause::Parked, made.clone().ok());
-        assert!(outbound.letters.on_marked(Marked { id, request: Request::Replay, letter }).is_some());
-        outbound.ledger.issue(Item { identity, made, origin: Origin::Letter(id) });
-        for ticket in [Ticket(0), Ticket(1)] {
-            outbound.settle(Delivery { ticket, outcome: Err(failure(Class::Sink)) }, NOW);
-        }
-        outbound.sink_reset(Ok(()), NOW);
-        let later = NOW.after(Duration::from_secs(60));
-        assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
-        outbound.refused(Ticket(0), Refusal::Failed(failure(Class::Row)), later);
-        assert_eq!(outbound.next_publication(later), Some(Ticket(3)), "row 0 is held, and the letter passes it");
-        outbound.settle(Delivery { ticket: Ticket(3), outcome: Ok(()) }, later);
-
-        let later = later.after(Duration::from_secs(60));
-        assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
-        outbound.settle(Delivery { ticket: Ticket(0), outcome: Ok(()) }, later);
-        assert_eq!(outbound.next_publication(later), Some(Ticket(1)));
-        assert_eq!(outbound.next_publication(later), None, "1 failed too, and goes alone");
-    }
-}
+mod tests;

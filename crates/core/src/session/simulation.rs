@@ -16,6 +16,7 @@ mod watch;
 mod weather;
 pub(super) mod world;
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use world::{World, note};
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
 /// How much of a failed run is shown.
-const SHOWN: usize = 40;
+const SHOWN: usize = 60;
 
 impl World {
     fn run(&mut self) {
@@ -264,16 +265,19 @@ struct Broken {
     journal: Vec<String>,
 }
 
+impl Broken {
+    fn of(panic: &(dyn Any + Send), journal: Option<Vec<String>>) -> Self {
+        let text = panic.downcast_ref::<String>().cloned();
+        let promise = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Self { promise: promise.unwrap_or_default(), journal: journal.unwrap_or_default() }
+    }
+}
+
 fn run(seed: u64, journal: Option<Vec<String>>) -> Result<Tally, Broken> {
     let mut world = World::new(seed, journal);
     match catch_unwind(AssertUnwindSafe(|| world.run())) {
         Ok(()) => Ok(world.tally),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let promise =
-                text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
-            Err(Broken { promise, journal: world.journal.unwrap_or_default() })
-        }
+        Err(panic) => Err(Broken::of(&*panic, world.journal)),
     }
 }
 

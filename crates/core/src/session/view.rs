@@ -6,6 +6,7 @@ use crate::lsn::Lsn;
 use crate::time::{Moment, Timestamp};
 use crate::traffic::Traffic;
 
+use super::letters::Counts;
 use super::{Cause, Counters, Phase, Session};
 
 /// See the module's documentation.
@@ -65,6 +66,62 @@ impl Session {
             is_stopping: matches!(self.phase, Phase::Ending { cause: Cause::Stopped, .. }),
             trouble: self.trouble().cloned(),
         }
+    }
+
+    /// Everything before it is settled.
+    #[must_use]
+    pub fn watermark(&self) -> Lsn {
+        self.outbound.ledger.watermark().position
+    }
+
+    /// The watermark that the checkpoint store holds.
+    #[must_use]
+    pub fn checkpointed_position(&self) -> Lsn {
+        self.feedback.checkpointed_position()
+    }
+
+    /// What the server was told.
+    #[must_use]
+    pub fn confirmed(&self) -> Lsn {
+        self.feedback.confirmed()
+    }
+
+    /// The end of what was taken in.
+    #[must_use]
+    pub fn received(&self) -> Lsn {
+        self.inbound.received()
+    }
+
+    /// What was taken from the log and is not settled.
+    #[must_use]
+    pub fn owed(&self) -> Load {
+        self.outbound.ledger.owed()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let Counts { set_aside, parked, replayed, returned, given_up } = self.outbound.letters.counts;
+        let stale_reports = self.outbound.stale_reports;
+        Counters { stale_reports, set_aside, parked, replayed, returned, given_up, ..self.inbound.counters() }
+    }
+
+    /// How many keys have letters that are neither sent nor dropped, as far as it is known.
+    #[must_use]
+    pub fn parked_keys(&self) -> usize {
+        self.outbound.letters.parked_keys()
+    }
+
+    /// How many letters are neither sent nor dropped, as far as it is known.
+    #[must_use]
+    pub fn open_letters(&self) -> u64 {
+        self.outbound.letters.open()
+    }
+
+    /// Why records are held, if they are.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Failure> {
+        self.outbound.trouble()
     }
 
     /// What it took from the log, by outbox and topic.

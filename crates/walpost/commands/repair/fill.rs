@@ -220,7 +220,7 @@ impl Filling<'_> {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
-            alone_until: None,
+            lessons: session::Lessons::default(),
             inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed,

@@ -8,7 +8,7 @@ use walpost_core::outbox::Outboxes;
 use walpost_core::poison::Inventory;
 use walpost_core::port::Ticket;
 use walpost_core::position::Timeline;
-use walpost_core::session::{Settings, Start};
+use walpost_core::session::{Lessons, Settings, Start};
 
 use super::*;
 use crate::driver::Clock;
@@ -25,7 +25,7 @@ fn session(position: u64) -> Session {
         commit_time: None,
         first_owed: None,
         settled_rows: None,
-        alone_until: None,
+        lessons: Lessons::default(),
         first_ticket: Ticket(0),
         seed: 0,
         inventory: Inventory { letters: 2, ..Inventory::default() },

@@ -13,7 +13,7 @@ use super::random::Random;
 use super::server::TABLES;
 
 /// See the module's documentation.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct LetterStore {
     letters: Vec<Stored>,
     /// What was asked for and is not answered.
@@ -22,7 +22,7 @@ pub(super) struct LetterStore {
 }
 
 /// What a session asks of the store.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum StoreOrder {
     SetAside(Ticket, Box<DeadLetter>),
     Conclude(LetterId, Conclusion),
@@ -37,7 +37,7 @@ pub(super) enum StoreAnswer {
     Inventory(Inventory),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Stored {
     letter: DeadLetter,
     event: usize,
@@ -150,6 +150,20 @@ impl LetterStore {
         assert!(bytes <= policy.parked_bytes || parked().count() == 1, "letters of {bytes} bytes wait for others");
     }
 
+    /// Each row that was ever set aside lies there, was sent, or was given up: one of them, and once.
+    pub(super) fn check_exactly_once(&self, facts: &Facts) {
+        for Stored { event, is_open, .. } in &self.letters {
+            let was_sent = facts.is_delivered(*event);
+            let fates = [*is_open, was_sent, facts.events[*event].is_given_up];
+            let count = fates.iter().filter(|is_its| **is_its).count();
+            assert_eq!(count, 1, "event {event}: lies there, was sent, was given up: {fates:?}");
+        }
+    }
+
+    pub(super) fn is_open(&self, id: LetterId) -> bool {
+        self.letters[usize::try_from(id.0).unwrap()].is_open
+    }
+
     fn open(&self) -> impl Iterator<Item = &Stored> {
         self.letters.iter().filter(|stored| stored.is_open)
     }
@@ -158,7 +172,7 @@ impl LetterStore {
         self.open().filter(|stored| stored.letter.cause.is_root()).count() as u64
     }
 
-    fn set_aside(&mut self, letter: DeadLetter, facts: &mut Facts) -> bool {
+    pub(super) fn set_aside(&mut self, letter: DeadLetter, facts: &mut Facts) -> bool {
         if self.letters.iter().any(|stored| stored.letter.identity == letter.identity) {
             return false;
         }
@@ -190,7 +204,7 @@ impl LetterStore {
         assert!(older.is_some(), "event {number} was set aside though none before it of its key was");
     }
 
-    fn conclude(&mut self, id: LetterId, conclusion: &Conclusion, facts: &mut Facts) {
+    pub(super) fn conclude(&mut self, id: LetterId, conclusion: &Conclusion, facts: &mut Facts) {
         let stored = &mut self.letters[usize::try_from(id.0).unwrap()];
         if !stored.is_open {
             return;

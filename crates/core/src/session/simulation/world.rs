@@ -14,7 +14,7 @@ use crate::poison::{Inventory, Marked, OnBadRow};
 use crate::port::{Delivery, Ticket};
 use crate::position::{Identity, Progress, Timeline};
 use crate::router::{Options, Router};
-use crate::session::{Action, Cause, End, Session, SessionError, Settings, Start};
+use crate::session::{Action, Cause, End, Lessons, Session, SessionError, Settings, Start};
 use crate::time::{Moment, Timestamp};
 
 use super::broker::Broker;
@@ -93,7 +93,7 @@ impl World {
             commit_time: None,
             first_owed: None,
             settled_rows: None,
-            alone_until: None,
+            lessons: Lessons::default(),
             inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed,
@@ -449,7 +449,7 @@ impl World {
             commit_time: self.store.commit_time,
             first_owed: None,
             settled_rows: None,
-            alone_until: None,
+            lessons: Lessons::default(),
             inventory: Inventory::default(),
             first_ticket: Ticket(0),
             seed: 0,
@@ -480,7 +480,7 @@ impl World {
             commit_time: end.commit_time,
             first_owed: end.first_owed,
             settled_rows: None,
-            alone_until: None,
+            lessons: Lessons::default(),
             inventory: Inventory::default(),
             first_ticket: end.next_ticket,
             seed: 0,
@@ -554,7 +554,7 @@ pub(in crate::session) fn outboxes() -> Outboxes {
 }
 
 /// Two outboxes whose rows have to have a type, unless that is mended.
-fn configured(is_mended: bool) -> Outboxes {
+pub(super) fn configured(is_mended: bool) -> Outboxes {
     static OUTBOXES: OnceLock<[Outboxes; 2]> = OnceLock::new();
     const PLACEMENT: (&str, &str) = ("table.fields.additional.placement", "type:header:eventType");
     let both = OUTBOXES.get_or_init(|| {
@@ -574,7 +574,7 @@ fn with_options(pairs: &[(&str, &str)]) -> Outboxes {
     Arc::from([outbox(0), outbox(1)])
 }
 
-fn describe(frame: &Frame) -> String {
+pub(super) fn describe(frame: &Frame) -> String {
     match frame {
         Frame::Keepalive(Keepalive { wal_end, reply_requested: false, .. }) => format!("keepalive {wal_end}"),
         Frame::Keepalive(Keepalive { wal_end, reply_requested: true, .. }) => {

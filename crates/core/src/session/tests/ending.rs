@@ -1,6 +1,7 @@
 //! How a session ends, and where the next one takes up.
 
 use super::*;
+use crate::position::Identity;
 
 const NOW: Moment = Moment::since_origin(Duration::from_secs(100));
 

@@ -1,5 +1,6 @@
 //! What the server sends, and what it must not.
 
+use crate::position::Identity;
 use smallvec::SmallVec;
 
 use crate::pgoutput::{Delete, LogicalMessage, OldTuple, Origin, Truncate, Type, Update};

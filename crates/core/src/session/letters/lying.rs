@@ -1,0 +1,91 @@
+//! What lies with the dead letters or is on its way there: how much, and of which keys.
+
+use std::collections::BTreeMap;
+
+use crate::outbox::TableName;
+use crate::poison::{Inventory, KeyTexts, ParkingKey};
+use crate::port::Ticket;
+
+/// What one letter counts for.
+#[derive(Debug, Clone)]
+pub(super) struct Share {
+    pub(super) key: Option<ParkingKey>,
+    pub(super) is_root: bool,
+    pub(super) parked_bytes: u64,
+}
+
+/// What lies in the store or is on its way there.
+#[derive(Debug, Default)]
+pub(super) struct Lying {
+    pub(super) keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>>,
+    pub(super) letters: u64,
+    pub(super) roots: u64,
+    pub(super) parked_bytes: u64,
+}
+
+/// A parked key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parking {
+    /// Its letters. At none it is parked still, until an inventory says that it is not.
+    pub(super) letters: u64,
+    /// From this row on.
+    pub(super) since: Ticket,
+    /// It was found to be parked in the midst of a session.
+    pub(super) is_late: bool,
+}
+
+impl Lying {
+    pub(super) fn of(inventory: Inventory, parking_of: impl Fn(&TableName, &KeyTexts) -> Parking) -> Self {
+        let Inventory { letters, parked, roots, parked_bytes } = inventory;
+        let mut keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>> = BTreeMap::new();
+        for (ParkingKey { table, route, key }, letters) in parked {
+            let texts = (route, key);
+            let parking = Parking { letters, ..parking_of(&table, &texts) };
+            keys.entry(table).or_default().insert(texts, parking);
+        }
+        Self { keys, letters, roots, parked_bytes }
+    }
+
+    pub(super) fn add(&mut self, share: &Share, ticket: Ticket) {
+        self.letters += 1;
+        self.roots += u64::from(share.is_root);
+        self.parked_bytes += share.parked_bytes;
+        if let Some(ParkingKey { table, route, key }) = &share.key {
+            let keys = self.keys.entry(table.clone()).or_default();
+            let parking = keys.entry((route.clone(), key.clone()));
+            let parking = parking.or_insert(Parking { letters: 0, since: ticket, is_late: false });
+            parking.letters += 1;
+            parking.since = parking.since.min(ticket);
+        }
+    }
+
+    /// No letter of a key lies there any more.
+    pub(super) fn let_go(&mut self, key: Option<ParkingKey>) {
+        let Some(ParkingKey { table, route, key }) = key else { return };
+        if let Some(keys) = self.keys.get_mut(&table) {
+            keys.remove(&(route, key));
+        }
+    }
+
+    /// A letter that waited for another one has failed by itself: it lies there for a reason of its own from now on.
+    pub(super) fn has_returned(&mut self, share: &Share) {
+        self.roots += u64::from(!share.is_root);
+        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
+    }
+
+    /// A letter has ended. Whether only an inventory can tell what that leaves.
+    pub(super) fn remove(&mut self, share: &Share) -> bool {
+        self.letters = self.letters.saturating_sub(1);
+        self.roots = self.roots.saturating_sub(u64::from(share.is_root));
+        self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
+        let Some(ParkingKey { table, route, key }) = &share.key else { return false };
+        let texts = (route.clone(), key.clone());
+        match self.keys.get_mut(table).and_then(|keys| keys.get_mut(&texts)) {
+            Some(parking) => {
+                parking.letters = parking.letters.saturating_sub(1);
+                parking.letters == 0
+            }
+            None => true,
+        }
+    }
+}

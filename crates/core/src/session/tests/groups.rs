@@ -1,0 +1,344 @@
+//! What becomes of rows that cannot be delivered, and of their letters, where records, letters and position are committed as one.
+
+use super::*;
+use crate::poison::{LoggedRow, ParkingKey};
+use crate::position::Identity;
+use crate::record::Headers;
+use crate::record::Record;
+
+const LETTER: LetterId = LetterId(7);
+
+fn settings() -> Settings {
+    let interval = Duration::from_secs(60);
+    let grouping = Grouping { interval, max_records: 1000, max_bytes: 1 << 20, timeout: Duration::from_secs(60) };
+    Settings { grouping: Some(grouping), ..Settings::default() }
+}
+
+fn with_flood_limit(flood_limit: u64) -> Settings {
+    Settings { poison: Policy { flood_limit, ..Policy::default() }, ..settings() }
+}
+
+/// A letter of the key of the rows lies there.
+fn start_with_a_letter() -> Start {
+    let parked = vec![(parking_key(), 1)];
+    Start { inventory: Inventory { letters: 1, parked, roots: 1, parked_bytes: 0 }, ..start() }
+}
+
+fn parking_key() -> ParkingKey {
+    let (route, key) = (Some(Bytes::from_static(b"order")), Bytes::from_static(b"1"));
+    ParkingKey { table: outboxes()[OUTBOX].table.clone(), route, key }
+}
+
+fn marked(request: Request) -> Vec<Marked> {
+    let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x800), ordinal: 0 };
+    let (topic, headers) = (std::sync::Arc::from("order"), Headers::new());
+    let record = Record { identity, topic, key: None, value: None, headers, timestamp_ms: 0, partition: None };
+    let letter = LoggedRow::default().letter(identity, poison::Cause::Row("it was bad".to_owned()), Some(record));
+    vec![Marked { id: LETTER, request, letter: DeadLetter { parking_key: Some(parking_key()), ..letter } }]
+}
+
+fn row_cause(reason: &str) -> poison::Cause {
+    poison::Cause::Row(reason.to_owned())
+}
+
+impl Desk {
+    /// All that it asks for now, by a sink that takes letters.
+    fn asked_and_taken(&mut self) -> Vec<Asked> {
+        let mut all = Vec::new();
+        while let Some(asked) = self.next_asked() {
+            match &asked {
+                Asked::Confirm(_) => continue,
+                // Of a letter. Its row cannot be routed any more, and its record is sent.
+                Asked::Describe(0) => {
+                    self.session.described(0, &Description::default());
+                    continue;
+                }
+                Asked::SetAside(ticket, _) => self.session.set_aside(Ticket(*ticket), true),
+                Asked::Conclude(letter, _) => self.session.concluded(LetterId(*letter)),
+                _ => {}
+            }
+            all.push(asked);
+        }
+        all
+    }
+
+    fn commit_succeeds(&mut self) -> &mut Self {
+        self.session.committed(Ok(()), self.now);
+        self
+    }
+
+    fn mark(&mut self, request: Request) -> &mut Self {
+        self.session.replay(marked(request));
+        self
+    }
+
+    fn letter_refused(&mut self, refusal: Refusal) -> &mut Self {
+        self.session.letter_refused(refusal, self.now);
+        self
+    }
+}
+
+fn sent() -> Asked {
+    Asked::Conclude(LETTER.0, Conclusion::Sent)
+}
+
+#[test]
+fn a_row_that_fails_alone_takes_its_group_with_it_and_is_set_aside_by_the_next_session_without_being_sent() {
+    let mut desk = Desk::with(settings());
+    desk.transaction(0x2000, 2).transaction(0x3000, 1).asked();
+    let end = desk.deliver(0).fail(1, Class::Row).end();
+    assert!(matches!(end.cause, Cause::Aborted(Some(identity), _) if identity.ordinal == 1), "{end:?}");
+    assert_eq!((end.position, end.needs_reset), (Lsn::new(START), true));
+
+    let mut second = desk.next(&end, 1);
+    assert_eq!(second.transaction(0x2000, 2).transaction(0x3000, 1).asked(), publications([3]), "one at a time");
+    assert_eq!(second.deliver(3).asked(), publications([4]));
+    let end = second.fail(4, Class::Row).end();
+    assert!(matches!(end.cause, Cause::Aborted(..)), "{end:?}");
+
+    let mut third = second.next(&end, 1);
+    assert_eq!(third.transaction(0x2000, 2).asked(), publications([6]));
+    third.deliver(6).transaction(0x3000, 1);
+    let parked = Asked::SetAside(8, poison::Cause::Parked);
+    let expected = [Asked::SetAside(7, row_cause("it failed")), parked, Asked::Commit(0x3030)];
+    assert_eq!(third.asked_and_taken(), expected, "the row behind it is of its key");
+    third.commit_succeeds().lose_source();
+    assert_eq!(*third.end().lessons, Lessons::default(), "what is committed teaches nothing any more");
+}
+
+#[test]
+fn a_row_that_is_refused_at_once_while_alone_is_set_aside_in_the_open_group() {
+    let mut desk = Desk::with(settings());
+    desk.transaction(0x2000, 1);
+    for _ in 0..2 {
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+        desk.refuse(0, refused(Class::Row));
+    }
+    assert_eq!(desk.asked_and_taken(), [Asked::SetAside(0, row_cause("refused")), Asked::Commit(0x2030)]);
+}
+
+#[test]
+fn letters_alone_are_committed_where_the_position_has_not_moved() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    assert!(desk.session.wants_marked());
+    assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([0]));
+    assert_eq!(desk.deliver(0).asked_and_taken(), [sent(), Asked::Commit(START)]);
+    desk.commit_succeeds();
+    assert_eq!(desk.asked_and_taken(), []);
+    assert_eq!((desk.session.open_letters(), desk.session.parked_keys()), (0, 0), "what lies there is known exactly");
+    assert_eq!(desk.transaction(0x2000, 1).asked_and_taken(), publications([1]), "its key is let go");
+}
+
+#[test]
+fn a_row_behind_a_letter_that_is_on_its_way_is_parked_in_the_same_group() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([0]));
+    desk.transaction(0x2000, 1);
+    assert_eq!(desk.asked_and_taken(), [Asked::SetAside(1, poison::Cause::Parked)], "the letter is awaited");
+    assert_eq!(desk.deliver(0).asked_and_taken(), [sent(), Asked::Commit(0x2030)]);
+    desk.commit_succeeds();
+    assert_eq!(desk.session.parked_keys(), 1);
+}
+
+#[test]
+fn a_letter_that_has_ended_is_not_taken_up_again_from_a_store_that_is_behind() {
+    for request in [Request::Replay, Request::Drop] {
+        let mut desk = Desk::at(start_with_a_letter(), settings());
+        desk.mark(request).asked_and_taken();
+        desk.deliver(0).asked_and_taken();
+        assert_eq!(desk.mark(Request::Replay).asked_and_taken(), [], "before the commit");
+        desk.commit_succeeds();
+        assert_eq!(desk.mark(Request::Replay).asked_and_taken(), [], "and after it");
+    }
+}
+
+#[test]
+fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    desk.mark(Request::Replay);
+    assert_eq!(desk.next_asked(), Some(Asked::Describe(0)));
+    desk.session.described(0, &Description::default());
+    for _ in 0..2 {
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+        desk.refuse(0, refused(Class::Row));
+    }
+    let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("refused".to_owned()));
+    assert_eq!(desk.asked_and_taken(), [returned, Asked::Commit(START)]);
+    assert_eq!(desk.mark(Request::Replay).asked_and_taken(), [], "the mark is the old one");
+    desk.commit_succeeds();
+    assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([1]));
+}
+
+#[test]
+fn a_letter_that_fails_goes_alone_next_time_and_is_returned_after_it_failed_alone() {
+    let of_another_key = Inventory { parked: Vec::new(), ..start_with_a_letter().inventory };
+    let again = |desk: &Desk, end: &End| {
+        let mut next = desk.next_with(end, of_another_key.clone());
+        next.transaction(0x2000, 1).mark(Request::Replay);
+        next
+    };
+    let mut desk = Desk::at(Start { inventory: of_another_key.clone(), ..start() }, settings());
+    desk.transaction(0x2000, 1).mark(Request::Replay);
+    assert_eq!(desk.asked_and_taken(), publications([0, 1]));
+    let end = desk.fail(1, Class::Row).end();
+
+    let mut second = again(&desk, &end);
+    assert_eq!(second.asked_and_taken(), publications([2]), "what comes before it is awaited");
+    assert_eq!(second.deliver(2).asked_and_taken(), publications([3]));
+    let end = second.fail(3, Class::Row).end();
+
+    let mut third = again(&second, &end);
+    assert_eq!(third.next_asked(), Some(Asked::Publish(4)));
+    let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("it failed".to_owned()));
+    assert_eq!(third.asked_and_taken(), [returned], "it is not sent a third time");
+    assert_eq!(third.deliver(4).asked_and_taken(), [Asked::Commit(0x2030)]);
+}
+
+#[test]
+fn a_commit_waits_until_the_group_says_that_a_letter_in_it_was_sent() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    desk.mark(Request::Replay).asked_and_taken();
+    assert_eq!(desk.deliver(0).next_asked(), Some(sent()));
+    desk.letter_refused(Refusal::Full);
+    assert_eq!(desk.asked_and_taken(), [], "else it would be sent twice");
+    assert_eq!(desk.wait_for_deadline(), Duration::from_millis(20));
+    assert_eq!(desk.asked_and_taken(), [sent(), Asked::Commit(START)]);
+}
+
+#[test]
+fn a_full_sink_is_offered_a_row_to_set_aside_again_after_a_moment() {
+    let mut desk = Desk::with(settings());
+    desk.begin(0x2000).bad_row("1").commit(0x2000, 0x2030);
+    assert!(matches!(desk.next_asked(), Some(Asked::SetAside(0, _))));
+    desk.letter_refused(Refusal::Full);
+    assert_eq!(desk.asked_and_taken(), []);
+    assert!(desk.session.trouble().is_none(), "a full queue is no trouble");
+    assert_eq!(desk.wait_for_deadline(), Duration::from_millis(20));
+    let asked = desk.asked_and_taken();
+    assert!(matches!(&asked[..], [Asked::SetAside(0, _), Asked::Commit(0x2030)]), "{asked:?}");
+}
+
+#[test]
+fn nothing_is_set_aside_and_no_letter_ends_while_a_commit_is_under_way() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings { poison: Policy::default(), ..settings() });
+    desk.keepalive(0x2000, false).begin(0x2000).rows(1).commit(0x2000, 0x2030);
+    assert_eq!(desk.asked_and_taken(), [Asked::SetAside(0, poison::Cause::Parked), Asked::Commit(0x2030)]);
+    desk.begin(0x3000).bad_row("1").commit(0x3000, 0x3030).mark(Request::Drop);
+    assert_eq!(desk.asked_and_taken(), []);
+    let asked = desk.commit_succeeds().asked_and_taken();
+    let dropped = Asked::Conclude(LETTER.0, Conclusion::Dropped);
+    assert!(
+        matches!(&asked[..], [first, Asked::SetAside(1, _), Asked::Commit(0x3030)] if *first == dropped),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn a_sink_that_fails_at_once_has_lost_the_group() {
+    let mut desk = Desk::with(settings());
+    desk.transaction(0x2000, 2);
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+    desk.deliver(0);
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(1)));
+    let end = desk.refuse(1, refused(Class::Sink)).end();
+    assert!(matches!(end.cause, Cause::Aborted(Some(_), _)), "{end:?}");
+
+    let mut desk = Desk::with(settings());
+    desk.begin(0x2000).bad_row("1");
+    assert!(matches!(desk.next_asked(), Some(Asked::SetAside(0, _))));
+    let end = desk.letter_refused(refused(Class::Sink)).end();
+    assert!(matches!(end.cause, Cause::Aborted(None, _)), "{end:?}");
+    assert_eq!((end.position, end.needs_reset), (Lsn::new(START), true));
+}
+
+#[test]
+fn what_is_held_between_transactions_keeps_no_transaction_open() {
+    let mut desk = Desk::with(with_flood_limit(0));
+    desk.transaction(0x2000, 1).begin(0x3000).bad_row("1");
+    assert_eq!(desk.asked_and_taken(), publications([0]));
+    assert_eq!(desk.deliver(0).asked_and_taken(), [Asked::Commit(0x2030)], "though the group could wait");
+    assert!(desk.session.trouble().is_some_and(|trouble| trouble.reason.contains("walpost dlq list")));
+    desk.commit_succeeds();
+    for _ in 0..100 {
+        assert_eq!(desk.keepalive(0x3000, false).asked_and_taken(), [], "it holds for as long as it takes");
+        desk.wait_for_deadline();
+    }
+}
+
+#[test]
+fn what_is_held_in_the_midst_of_a_transaction_is_given_up_after_a_grace() {
+    let mut desk = Desk::with(with_flood_limit(0));
+    desk.begin(0x2000).rows(1).bad_row("1");
+    assert_eq!(desk.asked_and_taken(), publications([0]));
+    desk.deliver(0).asked_and_taken();
+    let mut waited = Duration::ZERO;
+    let end = loop {
+        waited += desk.wait_for_deadline();
+        if let [Asked::End(end)] = &desk.asked_and_taken()[..] {
+            break end.clone();
+        }
+    };
+    assert_eq!(waited, Duration::from_secs(5), "{end:?}");
+    let Cause::Aborted(None, failure) = end.cause else { panic!("{:?}", end.cause) };
+    assert!(failure.reason.contains("dead_letter.flood_limit is 0"), "{failure}");
+}
+
+#[test]
+fn a_hold_names_the_letters_that_nobody_can_see_yet() {
+    let mut desk = Desk::with(with_flood_limit(1));
+    desk.begin(0x2000).bad_row("1").bad_row("2");
+    desk.asked_and_taken();
+    let trouble = desk.session.trouble().map(ToString::to_string).unwrap_or_default();
+    assert!(trouble.contains("the 1 that are of the same transaction"), "{trouble}");
+}
+
+#[test]
+fn a_letter_that_is_marked_may_go_within_the_group_that_is_held_and_be_the_way_out() {
+    let of_another_key = Inventory { parked: Vec::new(), ..start_with_a_letter().inventory };
+    let mut desk = Desk::at(Start { inventory: of_another_key, ..start() }, with_flood_limit(1));
+    desk.begin(0x2000).rows(1).bad_row("1").commit(0x2000, 0x2030);
+    assert_eq!(desk.asked_and_taken(), publications([0]));
+    desk.deliver(0).wait(Duration::from_secs(4)).mark(Request::Replay);
+    assert_eq!(desk.asked_and_taken(), publications([2]));
+    let asked = desk.deliver(2).asked_and_taken();
+    assert!(
+        matches!(&asked[..], [first, Asked::SetAside(1, _), Asked::Commit(0x2030)] if *first == sent()),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn a_closed_route_that_is_refused_at_once_is_waited_for_in_no_open_transaction() {
+    let mut desk = Desk::with(settings());
+    desk.transaction(0x2000, 1).transaction(0x3000, 2);
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+    desk.deliver(0);
+    for _ in 0..2 {
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(1)));
+        desk.refuse(1, refused(Class::Route));
+    }
+    assert_eq!(desk.asked_and_taken(), [Asked::Commit(0x2030)], "between transactions");
+    assert_eq!(desk.commit_succeeds().wait(Duration::from_millis(100)).asked_and_taken(), publications([1]));
+    desk.deliver(1);
+    let refused_at = desk.now;
+    let end = loop {
+        match desk.next_asked() {
+            Some(Asked::Publish(2)) => drop(desk.refuse(2, refused(Class::Route))),
+            Some(Asked::End(end)) => break end,
+            Some(_) => {}
+            None => drop(desk.wait_for_deadline()),
+        }
+    };
+    assert!(matches!(&end.cause, Cause::Aborted(None, failure) if failure.class == Class::Route), "{end:?}");
+    assert_eq!(desk.now.since(refused_at), Duration::from_secs(5), "within one it is given up");
+}
+
+#[test]
+fn a_stop_waits_for_the_commit_of_letters() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    desk.mark(Request::Replay).asked_and_taken();
+    assert_eq!(desk.stop().asked_and_taken(), []);
+    assert_eq!(desk.deliver(0).asked_and_taken(), [sent(), Asked::Commit(START)]);
+    let end = desk.commit_succeeds().end();
+    assert_eq!((end.cause, end.needs_reset), (Cause::Stopped, false));
+}
