@@ -573,10 +573,13 @@ impl<S: Source> Driver<'_, S> {
             }
             Ok(LetterAnswer::Inventory(inventory)) => self.session.inventoried(inventory),
             Ok(LetterAnswer::Marked(marked)) => {
+                let has_found = !marked.is_empty();
                 self.session.replay(marked);
-                // Whatever was found, the session had it already: the store is behind.
-                if let Some(letters) = self.letters.as_mut().filter(|_| self.session.wants_marked()) {
-                    letters.look_later();
+                match self.letters.as_mut().filter(|_| has_found) {
+                    // Whatever was found, the session had it already.
+                    Some(letters) if self.session.wants_marked() => letters.is_behind(),
+                    Some(letters) => letters.is_up_to_date(),
+                    None => {}
                 }
             }
             Err(reason) => {

@@ -181,8 +181,7 @@ impl Session {
         group.take_back();
         // A sink that has to be made anew has lost what it had of the group.
         if let Some(failure) = failure.filter(|_| self.outbound.is_giving_back()) {
-            let identity = self.outbound.record(ticket).map(|record| record.identity);
-            self.abort(identity, failure, now);
+            self.lose_group(failure, now);
         }
     }
 
@@ -192,7 +191,7 @@ impl Session {
         group.take_back();
         self.outbound.letter_waits(now);
         if let Refusal::Failed(failure) = refusal {
-            self.abort(None, failure, now);
+            self.lose_group(failure, now);
         }
     }
 
@@ -204,6 +203,7 @@ impl Session {
         if let Some((identity, failure)) = failed {
             self.abort(identity, failure, now);
         }
+        self.give_up_lost_group(now);
         self.admit_held();
         self.check();
     }
@@ -328,7 +328,8 @@ impl Session {
             if self.takes_question_of_letters() {
                 return self.outbound.letters.undescribed().map(|(relation, table)| Action::Describe(relation, table));
             }
-            if self.outbound.take_reset(now) {
+            // The reset of a sink that has lost a group is for the next session.
+            if self.group.is_none() && self.outbound.take_reset(now) {
                 return Some(Action::ResetSink);
             }
             if let Some(ticket) = self.next_publication(now) {

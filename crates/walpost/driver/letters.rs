@@ -19,6 +19,9 @@ use walpost_core::port::{DeadLetters, Ticket};
 /// How often it is looked whether an operator has marked something, while nothing that was marked is under way.
 const LOOK_FOR_MARKED: Duration = Duration::from_secs(1);
 
+/// How long a store that told of nothing but what is known is left alone at first. A commit comes into sight within a moment.
+const LOOK_BEHIND: Duration = Duration::from_millis(20);
+
 /// How many marked letters are taken at once.
 const MARKED_AT_ONCE: usize = 100;
 
@@ -37,6 +40,8 @@ pub struct LetterWriter {
     /// When to look for marked letters again.
     look_at: Instant,
     look_interval: Duration,
+    /// How long a store that is behind is left alone.
+    behind_wait: Duration,
     /// The task is gone, and that was told.
     is_gone: bool,
 }
@@ -92,7 +97,18 @@ impl LetterWriter {
             }
         });
         let (orders, look_at) = (VecDeque::new(), Instant::now());
-        Self { works, answers, orders, is_busy: false, is_overtaking, look_at, look_interval, is_gone: false }
+        let behind_wait = LOOK_BEHIND.min(look_interval);
+        Self {
+            works,
+            answers,
+            orders,
+            is_busy: false,
+            is_overtaking,
+            look_at,
+            look_interval,
+            behind_wait,
+            is_gone: false,
+        }
     }
 
     /// Orders something, behind all that was ordered before.
@@ -100,8 +116,18 @@ impl LetterWriter {
         self.orders.push_back(order);
     }
 
-    /// Nothing of what was found is new: it is not looked again at once.
-    pub(super) fn look_later(&mut self) {
+    /// Nothing of what was found is new: the store is behind, by a moment or for longer, and is looked at again after a wait that grows.
+    pub(super) fn is_behind(&mut self) {
+        self.look_at = Instant::now() + self.behind_wait;
+        self.behind_wait = (self.behind_wait * 2).min(self.look_interval);
+    }
+
+    /// Something of it was new.
+    pub(super) fn is_up_to_date(&mut self) {
+        self.behind_wait = LOOK_BEHIND.min(self.look_interval);
+    }
+
+    fn look_later(&mut self) {
         self.look_at = Instant::now() + self.look_interval;
     }
 

@@ -768,7 +768,7 @@ async fn a_store_that_is_behind_is_not_asked_again_and_again() {
     let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
     assert_eq!(driven.end.cause, Cause::Stopped);
     assert_eq!(*seen.concluded.borrow(), [(LetterId(1), Conclusion::Dropped)], "once");
-    assert_eq!(letters.looks.get(), 2, "when it brought something it was asked for more, and then no more");
+    assert!(letters.looks.get() < 20, "{} looks, after waits that double", letters.looks.get());
 }
 
 #[tokio::test]

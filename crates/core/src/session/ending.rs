@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::position::Identity;
 use crate::time::Moment;
 
@@ -34,6 +34,24 @@ impl Session {
         self.end(Cause::Aborted(identity, failure), now);
         if let Phase::Ending { deadline, .. } = &mut self.phase {
             *deadline = now;
+        }
+    }
+
+    /// The sink takes nothing more into the group. Where that is only because a record of it failed, the report of that one is awaited: it teaches
+    /// the next session.
+    pub(super) fn lose_group(&mut self, failure: Failure, now: Moment) {
+        self.group.iter_mut().for_each(|group| group.lose(failure.clone()));
+        if failure.class != Class::Withdrawn {
+            return self.abort(None, failure, now);
+        }
+        self.give_up_lost_group(now);
+    }
+
+    /// Gives up a group that is lost once no report is awaited any more.
+    pub(super) fn give_up_lost_group(&mut self, now: Moment) {
+        let lost = self.group.as_ref().and_then(Group::lost).filter(|_| self.outbound.ledger.out() == 0);
+        if let Some(failure) = lost.cloned() {
+            self.abort(None, failure, now);
         }
     }
 

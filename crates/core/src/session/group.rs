@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::failure::Failure;
 use crate::time::Moment;
 
 /// How large a group may grow. Each of them is looked at where a transaction ends, so a large one is a group of its own.
@@ -34,6 +35,8 @@ pub(super) struct Group {
     since: Option<Moment>,
     /// A record of it failed, or its commit did: it can only be given up.
     is_broken: bool,
+    /// Why the sink takes nothing more of it.
+    lost: Option<Failure>,
     has_said_old: bool,
     /// Since when nothing more can be added in the midst of a transaction.
     held_since: Option<Moment>,
@@ -51,6 +54,7 @@ impl Group {
             last: 0,
             since: None,
             is_broken: false,
+            lost: None,
             has_said_old: false,
             held_since: None,
         }
@@ -78,6 +82,16 @@ impl Group {
 
     pub(super) fn break_off(&mut self) {
         self.is_broken = true;
+    }
+
+    /// The sink takes nothing more of it.
+    pub(super) fn lose(&mut self, why: Failure) {
+        self.is_broken = true;
+        self.lost = Some(why);
+    }
+
+    pub(super) fn lost(&self) -> Option<&Failure> {
+        self.lost.as_ref()
     }
 
     pub(super) fn is_broken(&self) -> bool {

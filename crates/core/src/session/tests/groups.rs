@@ -241,7 +241,7 @@ fn a_sink_that_fails_at_once_has_lost_the_group() {
     desk.deliver(0);
     assert_eq!(desk.next_asked(), Some(Asked::Publish(1)));
     let end = desk.refuse(1, refused(Class::Sink)).end();
-    assert!(matches!(end.cause, Cause::Aborted(Some(_), _)), "{end:?}");
+    assert!(matches!(end.cause, Cause::Aborted(None, _)), "{end:?}");
 
     let mut desk = Desk::with(settings());
     desk.begin(0x2000).bad_row("1");
@@ -249,6 +249,33 @@ fn a_sink_that_fails_at_once_has_lost_the_group() {
     let end = desk.letter_refused(refused(Class::Sink)).end();
     assert!(matches!(end.cause, Cause::Aborted(None, _)), "{end:?}");
     assert_eq!((end.position, end.needs_reset), (Lsn::new(START), true));
+}
+
+#[test]
+fn a_sink_that_takes_nothing_after_a_record_that_failed_is_awaited_until_it_says_which() {
+    for is_letter in [false, true] {
+        let mut desk = Desk::with(settings());
+        desk.begin(0x2000).rows(2);
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+        if is_letter {
+            assert_eq!(desk.next_asked(), Some(Asked::Publish(1)));
+            desk.bad_row("2");
+            assert!(matches!(desk.next_asked(), Some(Asked::SetAside(2, _))));
+            desk.letter_refused(refused(Class::Withdrawn));
+        } else {
+            assert_eq!(desk.next_asked(), Some(Asked::Publish(1)));
+            desk.refuse(1, refused(Class::Withdrawn));
+        }
+        assert_eq!(desk.asked_and_taken(), [], "no reset, and no end yet");
+        let end = desk.fail(0, Class::Row).end();
+        assert!(matches!(end.cause, Cause::Aborted(Some(identity), _) if identity.ordinal == 0), "{end:?}");
+        assert_eq!(end.lessons.alone_until.map(|row| row.ordinal), Some(0));
+    }
+    let mut desk = Desk::with(settings());
+    desk.begin(0x2000).rows(1);
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+    let end = desk.refuse(0, refused(Class::Withdrawn)).end();
+    assert!(matches!(end.cause, Cause::Aborted(None, _)), "nothing is awaited: {end:?}");
 }
 
 #[test]

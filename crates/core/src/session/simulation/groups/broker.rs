@@ -65,6 +65,9 @@ impl Broker {
         if self.trouble > 0 && random.one_in(20) {
             return Err(Refusal::Full);
         }
+        if self.is_broken {
+            return refuse(Class::Withdrawn);
+        }
         if event.is_bad && self.trouble > 0 && random.one_in(3) {
             return refuse(Class::Row);
         }
@@ -97,6 +100,9 @@ impl Broker {
     }
 
     fn take_letter(&mut self, random: &mut Random) -> Result<(), Refusal> {
+        if self.is_broken {
+            return Err(Refusal::Failed(Failure::new(Class::Withdrawn, "nothing is taken after a failure")));
+        }
         if self.trouble > 0 && random.one_in(8) {
             return Err(Refusal::Full);
         }
