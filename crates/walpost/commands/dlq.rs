@@ -9,8 +9,9 @@ mod table;
 use std::io::Write;
 use std::path::Path;
 
+use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State};
 use walpost_postgres::dead_letter::Error;
-use walpost_postgres::dead_letter::operator::{Affected, Filter, Letters, Mark, Page, Selection, State};
+use walpost_postgres::dead_letter::operator::Letters;
 
 use super::{Outcome, refused};
 use crate::config::{Process, Settings, Surroundings};
