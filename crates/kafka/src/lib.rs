@@ -8,6 +8,7 @@
 mod check;
 mod checkpoints;
 mod classify;
+mod compacted;
 mod context;
 mod inbox;
 mod producer;
