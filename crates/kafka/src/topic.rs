@@ -130,7 +130,8 @@ pub(crate) fn partitions_of(
     if partitions.is_empty() { Err(missing()) } else { Ok(partitions) }
 }
 
-/// Where a partition ends by now.
+/// Where a partition ends by now, for a reader of committed records: nothing in front of it is undecided (librdkafka asks with the client's own
+/// `isolation.level`).
 pub(crate) fn end_of(consumer: &Client, topic: &str, partition: i32) -> Result<i64, ReadError> {
     consumer.fetch_watermarks(topic, partition, ANSWER).map(|(_, end)| end).map_err(|error| failed(topic, &error))
 }
@@ -205,7 +206,7 @@ pub(crate) fn next<'a>(consumer: &'a Client, topic: &str) -> Result<Next<'a>, Re
     }
 }
 
-fn failed(topic: &str, error: &KafkaError) -> ReadError {
+pub(crate) fn failed(topic: &str, error: &KafkaError) -> ReadError {
     refused(topic, error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown), &error.to_string())
 }
 
