@@ -3,7 +3,9 @@
 //! The letters are made here, as a relay would make them; nothing is published.
 
 mod commands;
+mod group;
 mod store;
+mod topic;
 
 use std::future::Future;
 

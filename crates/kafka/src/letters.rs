@@ -82,7 +82,7 @@ pub enum LetterError {
     #[error("the dead letters cannot be read")]
     Read(#[source] ReadError),
     /// The topic does not take them.
-    #[error("the dead letters could not be written: {0}")]
+    #[error("{0}")]
     Write(Failure),
     /// A letter's document is none that walpost wrote. What it is, is not told: it may be a part of the payload.
     #[error("the dead letter {id} in topic \"{topic}\" is damaged: {reason}")]

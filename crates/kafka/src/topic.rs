@@ -246,6 +246,8 @@ fn config(settings: &Settings, servers: Option<&str>) -> ClientConfig {
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("enable.partition.eof", "true")
+        // A broker that has nothing more would otherwise let half a second pass before it says so, and before the client can ask for something else.
+        .set("fetch.wait.max.ms", "10")
         .set("isolation.level", "read_committed")
         .set("auto.offset.reset", "earliest")
         .set("allow.auto.create.topics", "false");

@@ -83,7 +83,8 @@ impl GroupLetters {
     pub(crate) fn failed(&mut self, failure: Failure) {
         let is_better = |old: &Failure| old.class == Class::Withdrawn && failure.class != Class::Withdrawn;
         if self.failure.as_ref().is_none_or(is_better) {
-            self.failure = Some(super::letter_failure(failure, self.records.topic()));
+            let Failure { class, reason } = super::letter_failure(failure, self.records.topic());
+            self.failure = Some(Failure::new(class, format!("a dead letter cannot be written: {reason}")));
         }
     }
 

@@ -133,9 +133,7 @@ pub(crate) fn letter_failure(failure: Failure, topic: &str) -> Failure {
     match failure.class {
         Class::Row | Class::Route => Failure::new(
             Class::Configuration,
-            format!(
-                "a dead letter cannot be written: {failure}; to see what topic \"{topic}\" has to be like, run: walpost check"
-            ),
+            format!("{failure}; to see what topic \"{topic}\" has to be like, run: walpost check"),
         ),
         Class::Sink | Class::Withdrawn | Class::Configuration => failure,
     }

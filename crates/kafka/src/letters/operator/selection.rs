@@ -138,11 +138,14 @@ pub(super) fn to_mark(index: &Index, selection: &Selection, mark: Mark, now: Tim
     selected(index, selection, now).into_iter().filter(is_other).map(|seen| *seen.row).collect()
 }
 
+/// The letters of one key, or those of one outbox that have none.
+type Group<'a> = (Option<&'a Arc<ParkingKey>>, &'a TableName);
+
 /// What marking would do, key by key.
 pub(super) fn preview(index: &Index, selection: &Selection, now: Timestamp) -> Vec<Affected> {
     let chosen = selected(index, selection, now);
     let ids: BTreeSet<i64> = chosen.iter().map(|seen| seen.id).collect();
-    let mut groups: BTreeMap<(Option<&Arc<ParkingKey>>, &TableName), (Affected, i64)> = BTreeMap::new();
+    let mut groups: BTreeMap<Group<'_>, (Affected, i64)> = BTreeMap::new();
     for seen in &chosen {
         let group = (seen.letter.queue.as_ref(), &seen.details.table);
         let key = seen.key().map(|key| String::from_utf8_lossy(&key.key).into_owned());
