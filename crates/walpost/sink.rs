@@ -52,7 +52,7 @@ impl AnySink {
             let dead_letter = settings.dead_letter();
             let sink = match dead_letter.store() {
                 settings::LetterStore::Kafka(kafka) if dead_letter.is_used() => {
-                    sink.with_letters(kafka, settings.name(), dead_letter.topic())
+                    sink.with_letters(kafka, dead_letter.topic())
                 }
                 _ => sink,
             };

@@ -17,8 +17,9 @@ use tracing::debug;
 use crate::properties;
 use crate::settings::Settings;
 
-/// How long a broker may take to answer, and how long the whole may take.
+/// How long a broker may take to answer, how long nothing may come, and how long the whole of a small topic may take.
 const ANSWER: Duration = Duration::from_secs(30);
+const STALL: Duration = Duration::from_secs(60);
 const WHOLE: Duration = Duration::from_secs(300);
 
 /// The keys and their last values together; far more than any cluster has offsets. What was written before them, and not compacted
@@ -96,8 +97,11 @@ fn read_partitions(
     let partitions = partitions_of(&consumer, topic, is_wanted)?;
     let starts: Vec<_> = partitions.into_iter().map(|partition| (partition, Offset::Beginning)).collect();
     let mut last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
-    let mut bytes = 0;
+    let (mut bytes, since) = (0, Instant::now());
     read_to_ends(&consumer, topic, &starts, |message| {
+        if since.elapsed() > WHOLE {
+            return Err(ReadError::Deadline { topic: topic.to_owned() });
+        }
         let key = message.key().unwrap_or_default();
         bytes += key.len() + message.payload().map_or(0, <[u8]>::len);
         if let Some(replaced) = last.insert(key.to_vec(), message.payload().map(<[u8]>::to_vec)) {
@@ -152,14 +156,16 @@ pub(crate) fn read_to_ends(
     }
     assign(consumer, topic, starts)?;
     let mut left = ends.clone();
-    let since = Instant::now();
+    let mut since = Instant::now();
     while !left.is_empty() {
-        if since.elapsed() > WHOLE {
-            return Err(ReadError::Deadline { topic: topic.to_owned() });
+        if since.elapsed() > STALL {
+            let reason = format!("nothing came for {} s", STALL.as_secs());
+            return Err(ReadError::Kafka { topic: topic.to_owned(), reason });
         }
         match next(consumer, topic)? {
             Next::Nothing => {}
             Next::Message(message) => {
+                since = Instant::now();
                 if left.get(&message.partition()).is_some_and(|end| message.offset() + 1 >= *end) {
                     left.remove(&message.partition());
                 }

@@ -106,8 +106,8 @@ impl Transactional {
 
     /// Has rows set aside in this topic.
     #[must_use]
-    pub fn with_letters(mut self, settings: &Settings, relay: &str, topic: &str) -> Self {
-        self.letters = Some(GroupLetters::new(settings, relay, topic));
+    pub fn with_letters(mut self, settings: &Settings, topic: &str) -> Self {
+        self.letters = Some(GroupLetters::new(settings, &String::from_utf8_lossy(&self.relay), topic));
         self
     }
 

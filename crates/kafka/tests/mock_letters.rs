@@ -46,7 +46,7 @@ fn store(cluster: &Cluster) -> LetterTopic {
 async fn opened(cluster: &Cluster) -> Transactional {
     let settings = settings(cluster);
     let sink = Transactional::new(&settings, "relay", "checkpoints").unwrap();
-    let mut sink = sink.with_letters(&settings, "relay", LETTERS);
+    let mut sink = sink.with_letters(&settings, LETTERS);
     timeout(PATIENCE, sink.open()).await.unwrap().unwrap();
     sink
 }

@@ -457,6 +457,14 @@ impl Conversion<'_> {
         let typed = &file.dead_letter;
         let store = self.letter_store(file, sink);
         let topic = self.topic(&typed.topic);
+        let is_shared = typed.topic.value.value == file.checkpoint.topic.value.value;
+        if is_shared && file.checkpoint.store.value == StoreKind::Kafka && matches!(store, Some(LetterStore::Kafka(_)))
+        {
+            self.fault(
+                &typed.topic,
+                "checkpoints are kept in this topic, which is read as a whole at each start; name another",
+            );
+        }
         let flood_limit = self.at_least_one(&typed.flood_limit);
         let Size(parked_bytes) = typed.parked_bytes.value;
         if parked_bytes == 0 {

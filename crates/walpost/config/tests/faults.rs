@@ -203,6 +203,13 @@ fn keys_that_do_not_go_together_are_told_which_to_change() {
             "dead_letter.store: the store \"kafka\" is a topic of the sink's cluster, and the sink is \"stdout\"",
         ),
         (with("", "[dead_letter]\ntopic = \"a b\""), "dead_letter.topic: \"a b\" cannot be the name of a topic"),
+        (
+            with(
+                "",
+                "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\ntopic = \"walpost.checkpoint\"\n[sink]\ntype = \"kafka\"\nkafka.\"bootstrap.servers\" = \"h\"",
+            ),
+            "dead_letter.topic: checkpoints are kept in this topic",
+        ),
         (with("", "[sink.kafka]\na = \"b\""), "sink.kafka: sink.type is missing"),
         (
             with("", "[sink]\ntype = \"null\"\n[sink.kafka]\na = \"b\""),
