@@ -159,6 +159,7 @@ impl TransactionalSink for AnySink {
         }
     }
 
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only a sink of Kafka keeps letters"))]
     fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
         match self {
             #[cfg(feature = "kafka")]
@@ -167,6 +168,7 @@ impl TransactionalSink for AnySink {
         }
     }
 
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only a sink of Kafka keeps letters"))]
     fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {
         match self {
             #[cfg(feature = "kafka")]

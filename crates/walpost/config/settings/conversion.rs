@@ -439,7 +439,7 @@ impl Conversion<'_> {
         let is_typed = dead_letter.store.value.is_some();
         match (dead_letter.store.value.unwrap_or(follows), sink) {
             (LetterStoreKind::Postgres, _) => Some(LetterStore::Postgres),
-            (LetterStoreKind::Kafka, Some(Sink::Kafka(kafka))) => Some(LetterStore::Kafka(kafka.clone())),
+            (LetterStoreKind::Kafka, Some(Sink::Kafka(kafka))) => Some(kafka).cloned().map(LetterStore::Kafka),
             (LetterStoreKind::Kafka, Some(Sink::Stdout | Sink::Null)) if is_typed => {
                 let word = typed.r#type.value.word();
                 let reason = format!(
