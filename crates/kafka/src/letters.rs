@@ -131,6 +131,8 @@ pub struct LetterTopic {
     writer: Writer,
     records: Records,
     tidied: Option<Instant>,
+    /// What was to be ended since the index was read.
+    ending: BTreeSet<LetterId>,
 }
 
 impl LetterTopic {
@@ -155,6 +157,7 @@ impl LetterTopic {
             records: Records::new(relay, topic, settings.message_max_bytes()),
             settings,
             tidied: None,
+            ending: BTreeSet::new(),
         }
     }
 
@@ -182,7 +185,9 @@ impl LetterTopic {
     }
 
     async fn catch_up(&mut self) -> Result<(), LetterError> {
-        self.reader.catch_up().await.map_err(LetterError::Read)
+        self.reader.catch_up().await.map_err(LetterError::Read)?;
+        self.ending.clear();
+        Ok(())
     }
 
     fn write_error(&self) -> impl Fn(Failure) -> LetterError + use<> {
@@ -266,8 +271,13 @@ impl DeadLetters for LetterTopic {
         Ok(marked)
     }
 
+    /// What was read when the letters were found is enough: nobody else ends them. Only what was asked for before, whether or not anybody knows what
+    /// came of it, is looked up first.
     async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), LetterError> {
-        self.catch_up().await?;
+        if ends.iter().any(|(id, _)| self.ending.contains(id)) {
+            self.catch_up().await?;
+        }
+        self.ending.extend(ends.iter().map(|(id, _)| *id));
         let (now, failed) = (now(), self.write_error());
         self.writer.begin();
         for (id, end) in ends {

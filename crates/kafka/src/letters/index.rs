@@ -3,18 +3,21 @@
 //! It is folded from the topic's beginning and goes on from where it stopped; the same record twice changes nothing. Who writes changes nothing here:
 //! what was written is known once it is read back. Records that nobody can understand are named and passed over.
 
+mod entry;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::warn;
-use walpost_core::outbox::TableName;
-use walpost_core::poison::operator::{Mark, State, Why};
+use walpost_core::poison::operator::{State, Why};
 use walpost_core::poison::{Conclusion, Inventory, LetterId, ParkingKey, Request};
 use walpost_core::time::Timestamp;
 
-use super::form::{self, Document, Fault, Marking, Standing};
+pub(super) use entry::{Details, Entry, Known};
+
+use super::form::{self, Fault, Standing};
 use super::key::{self, Kind, NoKey, RowId};
-use super::parts::{Gathered, Gathering, PartOf};
+use super::parts::{Gathered, PartOf};
 
 /// How many damaged records are remembered by name.
 const NAMED: usize = 20;
@@ -50,132 +53,6 @@ pub(crate) struct Index {
     roots: u64,
     parked_bytes: u64,
     damaged: Vec<String>,
-}
-
-/// What is known of one row.
-#[derive(Debug, Default)]
-pub(super) struct Entry {
-    gathering: Gathering,
-    /// The highest number of a part that was ever seen.
-    parts: u32,
-    pub(super) letter: Option<Known>,
-    standing: Option<Standing>,
-    marking: Option<(i64, Marking)>,
-}
-
-/// A letter that is whole.
-#[derive(Debug)]
-pub(super) struct Known {
-    /// Where its parts lie. The first is its number.
-    pub(super) offsets: Vec<i64>,
-    pub(super) queue: Option<Arc<ParkingKey>>,
-    cause: Why,
-    /// How often it was written.
-    writings: u32,
-    parked_bytes: u64,
-    pub(super) first_at: Timestamp,
-    pub(super) details: Option<Box<Details>>,
-}
-
-/// What an operator wants to see of a letter.
-#[derive(Debug)]
-pub(super) struct Details {
-    pub(super) table: TableName,
-    pub(super) event_id: Option<String>,
-    pub(super) reason: Option<String>,
-    pub(super) topic: Option<String>,
-    pub(super) bytes: usize,
-}
-
-impl Known {
-    fn new(document: &Document, offsets: Vec<i64>, queue: Option<Arc<ParkingKey>>, is_detailed: bool) -> Self {
-        let Document { letter, first_at } = document;
-        let value = letter.record.as_ref().and_then(|record| record.value.as_ref());
-        let details = || Details {
-            table: letter.table.clone(),
-            event_id: letter.event_id.clone(),
-            reason: form::reason(&letter.cause).map(str::to_owned),
-            topic: letter.record.as_ref().map(|record| record.topic.to_string()),
-            bytes: letter.row.relation.len() + letter.row.insert.len() + value.map_or(0, bytes::Bytes::len),
-        };
-        Self {
-            offsets,
-            queue,
-            cause: form::why(&letter.cause),
-            writings: 1,
-            parked_bytes: letter.row.insert.len() as u64,
-            first_at: *first_at,
-            details: is_detailed.then(|| Box::new(details())),
-        }
-    }
-
-    fn id(&self) -> i64 {
-        self.offsets.first().copied().unwrap_or_default()
-    }
-}
-
-impl Entry {
-    pub(super) fn state(&self) -> State {
-        match &self.standing {
-            Some(Standing { state: state @ (State::Sent | State::Dropped), .. }) => *state,
-            _ => self.request().map_or(State::Waiting, Mark::state),
-        }
-    }
-
-    /// What an operator asked for and the relay has not done yet.
-    fn request(&self) -> Option<Mark> {
-        let done = self.standing.as_ref().map_or(0, |standing| standing.marks_done);
-        self.marking.as_ref().filter(|(offset, _)| *offset >= done).map(|(_, marking)| marking.mark)
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        State::OPEN.contains(&self.state())
-    }
-
-    pub(super) fn cause(&self) -> Why {
-        let known = self.letter.as_ref().map_or(Why::Row, |letter| letter.cause);
-        self.standing.as_ref().map_or(known, |standing| standing.cause)
-    }
-
-    /// The reason, where it is another than that of the body.
-    pub(super) fn new_reason(&self) -> Option<&str> {
-        self.standing.as_ref().and_then(|standing| standing.reason.as_deref())
-    }
-
-    pub(super) fn attempts(&self) -> u32 {
-        let writings = self.letter.as_ref().map_or(0, |letter| letter.writings);
-        self.standing.as_ref().map_or(writings, |standing| standing.attempts.max(writings))
-    }
-
-    pub(super) fn last_at(&self) -> Option<Timestamp> {
-        let first = self.letter.as_ref().map(|letter| letter.first_at);
-        self.standing.as_ref().map(|standing| standing.last_at).or(first)
-    }
-
-    pub(super) fn ended_at(&self) -> Option<Timestamp> {
-        self.standing.as_ref().and_then(|standing| standing.ended_at)
-    }
-
-    pub(super) fn marking(&self) -> Option<&Marking> {
-        self.marking.as_ref().map(|(_, marking)| marking)
-    }
-
-    fn is_nothing(&self) -> bool {
-        self.letter.is_none() && self.standing.is_none() && self.marking.is_none() && self.gathering.is_empty()
-    }
-
-    /// How it stands now, to be written with something changed.
-    fn standing_now(&self, now: Timestamp) -> Standing {
-        Standing {
-            state: State::Waiting,
-            cause: self.cause(),
-            reason: self.new_reason().map(str::to_owned),
-            attempts: self.attempts(),
-            last_at: now,
-            ended_at: None,
-            marks_done: self.standing.as_ref().map_or(0, |standing| standing.marks_done),
-        }
-    }
 }
 
 /// What is known of a row before it is set aside.
@@ -299,7 +176,7 @@ impl Index {
         let Some(entry) = self.letters.get(row) else { return };
         let Some(known) = &entry.letter else { return };
         let (id, queue) = (known.id(), known.queue.clone());
-        let (root, bytes) = weights(entry);
+        let (root, bytes) = entry.weights();
         let is_open = entry.is_open();
         self.ids.remove(&id);
         self.marked.remove(&id);
@@ -328,7 +205,7 @@ impl Index {
         }
         let Some(known) = &entry.letter else { return };
         let (id, queue) = (known.id(), known.queue.clone());
-        let (root, bytes) = weights(entry);
+        let (root, bytes) = entry.weights();
         let (is_open, state) = (entry.is_open(), entry.state());
         self.ids.insert(id, *row);
         if !is_open {
@@ -458,15 +335,6 @@ impl Index {
             parts.chain(mark).chain([Kind::Standing]).map(|kind| key::write(&self.relay, row, kind))
         })
         .collect()
-    }
-}
-
-/// What an open letter counts: as a root, and as parked bytes.
-fn weights(entry: &Entry) -> (u64, u64) {
-    let bytes = entry.letter.as_ref().map_or(0, |letter| letter.parked_bytes);
-    match entry.cause() {
-        Why::Parked => (0, bytes),
-        Why::Row | Why::Route => (1, 0),
     }
 }
 

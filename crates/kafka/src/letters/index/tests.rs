@@ -1,6 +1,8 @@
+use walpost_core::poison::operator::Mark;
 use walpost_core::poison::{Cause, DeadLetter};
 use walpost_core::record::Record;
 
+use super::super::form::Marking;
 use super::super::form::tests::letter;
 use super::super::records::Records;
 use super::*;
