@@ -274,7 +274,8 @@ impl DeadLetters for LetterTopic {
     /// What was read when the letters were found is enough: nobody else ends them. Only what was asked for before, whether or not anybody knows what
     /// came of it, is looked up first.
     async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), LetterError> {
-        if ends.iter().any(|(id, _)| self.ending.contains(id)) {
+        let is_new = |id: &LetterId| !self.ending.contains(id) && self.reader.index().get(*id).is_some();
+        if !ends.iter().all(|(id, _)| is_new(id)) {
             self.catch_up().await?;
         }
         self.ending.extend(ends.iter().map(|(id, _)| *id));

@@ -140,22 +140,42 @@ pub(crate) fn end_of(consumer: &Client, topic: &str, partition: i32) -> Result<i
     consumer.fetch_watermarks(topic, partition, ANSWER).map(|(_, end)| end).map_err(|error| failed(topic, &error))
 }
 
-/// Reads each of these partitions from its start to where it ends when this begins; answers the ends.
-///
-/// A partition is read once a record from behind its end has come, or the broker says that there is none: the last offset
-/// may be that of a marker, which never comes, and on a topic that is written to all the time the broker may never say it.
-pub(crate) fn read_to_ends(
+/// Reads each of these partitions from its start to where it ends when this begins, by a client that has read nothing before.
+fn read_to_ends(
     consumer: &Client,
     topic: &str,
     starts: &[(i32, Offset)],
-    mut take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
-) -> Result<BTreeMap<i32, i64>, ReadError> {
+    take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     let mut ends = BTreeMap::new();
     for (partition, _) in starts {
         ends.insert(*partition, end_of(consumer, topic, *partition)?);
     }
     assign(consumer, topic, starts)?;
-    let mut left = ends.clone();
+    read_assigned(consumer, topic, ends, take)
+}
+
+/// Reads a partition from this offset to an end, or until the client says that there is no more: of a client that has read before, that may be an old
+/// answer.
+pub(crate) fn read_until(
+    consumer: &Client,
+    topic: &str,
+    (partition, start): (i32, Offset),
+    end: i64,
+    take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    assign(consumer, topic, &[(partition, start)])?;
+    read_assigned(consumer, topic, BTreeMap::from([(partition, end)]), take)
+}
+
+/// Reads up to these ends. A partition is read once a record from behind its end has come, or the broker says that there is none: the last offset
+/// may be that of a marker, which never comes, and on a topic that is written to all the time the broker may never say it.
+fn read_assigned(
+    consumer: &Client,
+    topic: &str,
+    mut left: BTreeMap<i32, i64>,
+    mut take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     let mut since = Instant::now();
     while !left.is_empty() {
         if since.elapsed() > STALL {
@@ -176,7 +196,7 @@ pub(crate) fn read_to_ends(
             }
         }
     }
-    Ok(ends)
+    Ok(())
 }
 
 /// Has the client read from these offsets on. What it held of an earlier assignment is forgotten.

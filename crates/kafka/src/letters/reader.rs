@@ -1,7 +1,7 @@
 //! Reads the topic into the index, and bodies of letters where somebody needs them.
 //!
-//! The client is kept; what it reads is assigned anew each time, so that it fetches nothing while nobody waits for it, and nothing that it still held
-//! is mistaken for news. Its calls block, and run beside the loop.
+//! The client is kept; what it reads is assigned anew each time, so that it fetches nothing while nobody waits for it. Of what it fetched for the last
+//! assignment, something may still come after the next: nothing rests on a single word of it. Its calls block, and run beside the loop.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,7 @@ pub(super) struct Reader {
     index: SharedIndex,
     /// Away while it is at work, and not there where its last work failed.
     client: Option<Client>,
+    has_read: bool,
 }
 
 impl std::fmt::Debug for Reader {
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Reader {
 
 impl Reader {
     pub(super) fn new(settings: Settings, topic: &str, index: SharedIndex) -> Self {
-        Self { settings, topic: topic.into(), index, client: None }
+        Self { settings, topic: topic.into(), index, client: None, has_read: false }
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
@@ -65,7 +66,14 @@ impl Reader {
     /// Reads into the index what was committed by now and is not there yet.
     pub(super) async fn catch_up(&mut self) -> Result<(), ReadError> {
         let index = self.index.clone();
-        self.work(move |client, topic| read_on(client, topic, &index)).await
+        if self.has_read && index.lock().next() == 0 {
+            // What a client still holds continues what was read; from the beginning nothing does.
+            self.drop_client();
+        }
+        self.work(move |client, topic| read_on(client, topic, &index)).await?;
+        let next = self.index().next();
+        self.has_read = next > 0;
+        Ok(())
     }
 
     /// The values of the records at these offsets. One that is not there any more is missing in the answer.
@@ -99,14 +107,18 @@ impl Reader {
         self.client = Some(client);
         Ok(done)
     }
-}
 
-impl Drop for Reader {
-    fn drop(&mut self) {
+    fn drop_client(&mut self) {
         if let Some(client) = self.client.take() {
             // Its threads have to be joined, and they may be asleep.
             beside_the_loop(move || drop(client));
         }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.drop_client();
     }
 }
 
@@ -123,22 +135,26 @@ fn read_on(client: &Client, topic: &str, index: &SharedIndex) -> Result<(), Read
     let next = {
         let mut index = index.lock();
         if end < index.next() {
-            // It was made anew, or has lost what was acknowledged.
             index.clear();
+            let reason =
+                "it was made anew, or has lost what was acknowledged; it is read from its beginning".to_owned();
+            return Err(ReadError::Kafka { topic: topic.to_owned(), reason });
         }
         index.next()
     };
-    if next >= end {
-        return Ok(());
+    // The end may be that of a marker, which never comes; then it takes two answers that there is no more, for the first may be an old one.
+    let (mut next, mut empty) = (next, 0);
+    while next < end && empty < 2 {
+        let start = if next == 0 { Offset::Beginning } else { Offset::Offset(next) };
+        topic::read_until(client, topic, (PARTITION, start), end, |message| {
+            index.lock().fold(&told(message));
+            Ok(())
+        })?;
+        let reached = index.lock().next();
+        empty = if reached > next { 0 } else { empty + 1 };
+        next = reached;
     }
-    let start = if next == 0 { Offset::Beginning } else { Offset::Offset(next) };
-    let ends = topic::read_to_ends(client, topic, &[(PARTITION, start)], |message| {
-        index.lock().fold(&told(message));
-        Ok(())
-    })?;
-    if let Some(end) = ends.get(&PARTITION) {
-        index.lock().has_read_to(*end);
-    }
+    index.lock().has_read_to(end);
     Ok(())
 }
 
@@ -163,32 +179,28 @@ fn read_at(client: &Client, topic: &str, offsets: &[i64]) -> Result<BTreeMap<i64
         if next.is_none_or(|next| *wanted < next || *wanted - next > NEAR) {
             topic::assign(client, topic, &[(PARTITION, Offset::Offset(*wanted))])?;
         }
-        let reached = read_one(client, topic, *wanted, &mut values)?;
-        next = reached.map(|offset| offset + 1);
+        if let Some(value) = read_one(client, topic, *wanted)? {
+            values.insert(*wanted, value);
+        }
+        next = Some(wanted + 1);
     }
     Ok(values)
 }
 
-/// Reads until this offset; answers how far it came, unless the partition ended in front of it.
-fn read_one(
-    client: &Client,
-    topic: &str,
-    wanted: i64,
-    values: &mut BTreeMap<i64, Vec<u8>>,
-) -> Result<Option<i64>, ReadError> {
-    let since = Instant::now();
+/// Reads until this offset; nothing where there is none. That it was passed is believed the second time, for what comes first may be of what was read
+/// before.
+fn read_one(client: &Client, topic: &str, wanted: i64) -> Result<Option<Vec<u8>>, ReadError> {
+    let (since, mut passed) = (Instant::now(), 0);
     while since.elapsed() < BODY_LIMIT {
         match topic::next(client, topic)? {
-            Next::Nothing => {}
-            Next::End(_) => return Ok(None),
-            Next::Message(message) if message.offset() < wanted => {}
-            Next::Message(message) => {
-                if let Some(value) = message.payload().filter(|_| message.offset() == wanted) {
-                    values.insert(wanted, value.to_vec());
-                }
-                return Ok(Some(message.offset()));
-            }
+            Next::Nothing => continue,
+            Next::Message(message) if message.offset() < wanted => continue,
+            Next::Message(message) if message.offset() == wanted => return Ok(message.payload().map(<[u8]>::to_vec)),
+            Next::Message(_) | Next::End(_) if passed > 0 => return Ok(None),
+            Next::Message(_) | Next::End(_) => {}
         }
+        passed += 1;
+        topic::assign(client, topic, &[(PARTITION, Offset::Offset(wanted))])?;
     }
     Err(ReadError::Deadline { topic: topic.to_owned() })
 }
