@@ -9,7 +9,7 @@ use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch, SystemIdentifier};
 use walpost_kafka::{CheckpointTopic, LetterTopic, Letters, Limits, Settings, Transactional};
 use walpost_testkit::consumer::Consumer;
-use walpost_testkit::servers::shared_kafka;
+use walpost_testkit::servers::{shared_kafka, wait_until};
 
 use super::*;
 use crate::rig::{LIMIT, eventually};
@@ -60,7 +60,10 @@ impl Stage {
     }
 
     fn record(&self, value: &str) -> Record {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         Record {
+            // Brokers delete what is old by its timestamp, at any moment.
+            timestamp_ms: since.as_millis().try_into().unwrap(),
             topic: Arc::from(self.topic("events")),
             value: Some(Bytes::copy_from_slice(value.as_bytes())),
             ..letter(0, "k", Cause::Parked).record.unwrap()
@@ -100,7 +103,10 @@ impl Stage {
     fn wait_for(&self, events: &[&str], letters: &[&str], position: u64) {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let expected = (own(events), own(letters), Some(position));
-        eventually(&format!("{expected:?}"), || self.seen() == expected);
+        let last = std::cell::RefCell::new(None);
+        let is_seen = || *last.borrow_mut().insert(self.seen()) == expected;
+        let waited = wait_until(&format!("{expected:?}"), LIMIT, is_seen);
+        assert!(waited.is_ok(), "{expected:?} was awaited, and {:?} is there", last.borrow());
     }
 }
 

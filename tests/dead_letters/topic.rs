@@ -343,13 +343,17 @@ fn stop(relay: Relay) {
 
 #[test]
 fn a_row_too_large_is_set_aside_in_the_topic_and_sent_in_order_once_its_topic_is_mended() {
-    let rig = narrow(shared_kafka(), "topicmended");
+    let mut rig = narrow(shared_kafka(), "topicmended");
     rig.call(&["check"]).assert_said(5, &["dead letters are kept there", "walpost init"]);
-    let ended = rig.start().wait(LIMIT).unwrap();
-    ended.assert_said(6, &["the dead letters cannot be read", "does not exist", "run: walpost init"]);
     rig.init();
     rig.call(&["check"]).assert_said(0, &["nothing keeps relay"]);
     assert_eq!(rig.value("SELECT to_regclass('walpost.dead_letter') IS NULL"), "t", "the table is not needed");
+    let topic = format!("letters-{}", rig.database.name());
+    rig.configure(|config| config.set("dead_letter", "topic", &toml_string(&format!("{topic}-none"))));
+    let ended = rig.start().wait(LIMIT).unwrap();
+    ended.assert_said(6, &["the dead letters cannot be read", "does not exist", "run: walpost init"]);
+    rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", "run: walpost init"]);
+    rig.configure(|config| config.set("dead_letter", "topic", &toml_string(&topic)));
     let relay = rig.start_streaming();
     rig.insert("a", 0, 1);
     insert_large(&rig, "a", 1, 9_000);
