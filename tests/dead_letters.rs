@@ -4,7 +4,9 @@
 
 mod commands;
 mod deadlocks;
+mod group;
 mod store;
+mod topic;
 
 use std::future::Future;
 

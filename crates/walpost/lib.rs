@@ -11,6 +11,7 @@ pub mod debezium;
 pub mod driver;
 pub mod exit;
 pub mod journal;
+pub mod letters;
 pub mod misfit;
 pub mod observe;
 pub mod relay;

@@ -7,7 +7,6 @@ use walpost_core::position::{Checkpoint, Epoch, SettledRows};
 use walpost_core::start::{ServerState, Wanted};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint::{FileStore, PostgresStore, SlotStore, Store};
-use walpost_postgres::dead_letter::LetterStore;
 use walpost_postgres::inspect::{OutboxSubject, Subject};
 use walpost_postgres::setup::SetupSettings;
 
@@ -51,13 +50,6 @@ pub fn store_of(settings: &Settings, kind: &settings::Store) -> AnyStore {
     })
 }
 
-/// Where this relay sets rows aside.
-#[must_use]
-pub fn letters(settings: &Settings) -> LetterStore {
-    let connection = settings.source().connection().clone();
-    LetterStore::new(connection, settings.name(), settings.dead_letter().keep_ended())
-}
-
 /// The checkpoint of this relay at a position. Its epoch is still to be claimed.
 #[must_use]
 pub fn checkpoint_at(
@@ -90,7 +82,7 @@ pub fn setup(settings: &Settings, with_outbox: bool) -> SetupSettings {
         outboxes: settings.outboxes().iter().map(|outbox| outbox.table.clone()).collect(),
         with_outbox,
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
-        with_dead_letter_table: settings.dead_letter().is_used(),
+        with_dead_letter_table: settings.dead_letter().is_used_table(),
         failover: settings.source().is_for_standbys(),
     }
 }
@@ -107,6 +99,6 @@ pub fn subject(settings: &Settings) -> Subject {
         publications: settings.source().publications().to_vec(),
         outboxes: settings.outboxes().iter().map(outbox).collect(),
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
-        with_dead_letter_table: settings.dead_letter().is_used(),
+        with_dead_letter_table: settings.dead_letter().is_used_table(),
     }
 }

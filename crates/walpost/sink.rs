@@ -48,8 +48,15 @@ impl AnySink {
         if let (settings::Sink::Kafka(kafka), settings::Store::Kafka(_)) =
             (settings.sink(), settings.checkpoint().store())
         {
-            let sink = Transactional::new(kafka, settings.name(), settings.checkpoint().topic());
-            return sink.map(|sink| Self::Transactional(Box::new(sink)));
+            let sink = Transactional::new(kafka, settings.name(), settings.checkpoint().topic())?;
+            let dead_letter = settings.dead_letter();
+            let sink = match dead_letter.store() {
+                settings::LetterStore::Kafka(kafka) if dead_letter.is_used() => {
+                    sink.with_letters(kafka, dead_letter.topic())
+                }
+                _ => sink,
+            };
+            return Ok(Self::Transactional(Box::new(sink)));
         }
         Self::open_without_transactions(settings)
     }
@@ -152,6 +159,7 @@ impl TransactionalSink for AnySink {
         }
     }
 
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only a sink of Kafka keeps letters"))]
     fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
         match self {
             #[cfg(feature = "kafka")]
@@ -160,6 +168,7 @@ impl TransactionalSink for AnySink {
         }
     }
 
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only a sink of Kafka keeps letters"))]
     fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {
         match self {
             #[cfg(feature = "kafka")]

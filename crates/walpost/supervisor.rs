@@ -21,7 +21,6 @@ use walpost_core::session::{self, Cause, End, Lessons, Session, SessionError};
 use walpost_core::start::{self, ServerState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::checkpoint;
-use walpost_postgres::dead_letter::{self, LetterStore};
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::inspect;
@@ -33,6 +32,7 @@ use crate::commands::{self, Hindrance, Outcome};
 use crate::config::Settings;
 use crate::driver::{Checkpointer, Clock, Describer, Driven, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
+use crate::letters::{self, AnyLetters};
 use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
@@ -150,7 +150,7 @@ enum Trouble {
     /// A transaction of the sink could not begin, or was not committed.
     Transaction(Failure),
     /// The dead letters could not be read.
-    Letters(dead_letter::Error),
+    Letters(letters::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
     /// The server's end of our own last connection still has the slot.
@@ -206,6 +206,7 @@ impl From<Hindrance> for Trouble {
         match hindrance {
             Hindrance::Postgres(error) => Self::Postgres(error),
             Hindrance::Checkpoint(error) => Self::Checkpoint(error),
+            Hindrance::Letters(error) => Self::Letters(error),
             Hindrance::Refused(ended) => Self::Unprepared(ended),
         }
     }
@@ -465,7 +466,7 @@ impl Supervisor {
         Trouble::Checkpoint(error)
     }
 
-    async fn take_inventory(&self) -> Result<(Option<LetterStore>, Inventory), Trouble> {
+    async fn take_inventory(&self) -> Result<(Option<AnyLetters>, Inventory), Trouble> {
         let Some(mut letters) = self.letters() else { return Ok((None, Inventory::default())) };
         let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
         Ok((Some(letters), inventory))
@@ -542,13 +543,7 @@ impl Supervisor {
     }
 
     /// Who works for the session beside the stream and the sink.
-    fn staff(
-        &self,
-        sql: &sql::Session,
-        store: AnyStore,
-        checkpoint: Checkpoint,
-        letters: Option<LetterStore>,
-    ) -> Staff {
+    fn staff(&self, sql: &sql::Session, store: AnyStore, checkpoint: Checkpoint, letters: Option<AnyLetters>) -> Staff {
         let checkpointer = if self.sink.is_transactional() {
             Checkpointer::of_sink(checkpoint)
         } else {
@@ -560,8 +555,8 @@ impl Supervisor {
     }
 
     /// Where rows are set aside, if any may be.
-    fn letters(&self) -> Option<LetterStore> {
-        self.session_settings.poison.needs_store().then(|| relay::letters(&self.settings))
+    fn letters(&self) -> Option<AnyLetters> {
+        self.session_settings.poison.needs_store().then(|| AnyLetters::of_sink(&self.settings, &self.sink))
     }
 
     /// Asks the server that we stream from.
@@ -621,7 +616,7 @@ struct Connection {
     stream: Stream,
     store: AnyStore,
     /// Where rows are set aside, if any may be.
-    letters: Option<LetterStore>,
+    letters: Option<AnyLetters>,
     /// As it was claimed.
     checkpoint: Checkpoint,
     beginning: session::Start,
@@ -672,7 +667,7 @@ fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
         // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
         Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
         Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
-        Trouble::Letters(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
+        Trouble::Letters(error) => letters_failed(&error, sink_refusal),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::End(Err(Ended::with_sentence(sink_refusal, verdict.reason))),
         Trouble::Session { cause, rest, source_error } => match cause {
@@ -702,6 +697,18 @@ fn transaction_failed(failure: Failure, sink_refusal: Exit) -> Decision {
         DeliveryClass::Configuration => Decision::End(Err(Ended::with_sentence(sink_refusal, failure.reason))),
         DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => {
             Decision::Again(failure.reason)
+        }
+    }
+}
+
+/// What is done about dead letters that could not be read.
+fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
+    match (error.class(), error.remedy()) {
+        (Some(class), _) => judge(class, &error.sentence(), Exit::SourceRefused),
+        (None, None) => Decision::Again(error.sentence()),
+        (None, Some(remedy)) => {
+            let sentence = journal::with_remedy(&error.sentence(), Some(&remedy));
+            Decision::End(Err(Ended::with_sentence(sink_refusal, sentence)))
         }
     }
 }

@@ -6,6 +6,7 @@
 //! ([`DeadLetters`](crate::port::DeadLetters)).
 
 mod logged;
+pub mod operator;
 
 use bytes::Bytes;
 

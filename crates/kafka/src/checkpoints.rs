@@ -5,7 +5,6 @@
 //! sink open, such as a command of an operator. It fences a relay that still runs.
 
 pub(crate) mod form;
-mod setup;
 
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use walpost_core::lsn::Lsn;
 use walpost_core::port;
 use walpost_core::position::{Checkpoint, Epoch};
 
+use crate::compacted::{self, Purpose, Refused};
 use crate::settings::Settings;
 use crate::topic::{ReadError, read_partition};
 use crate::transactional::{PARTITION, Transactional};
@@ -23,6 +23,17 @@ use form::Fault;
 
 /// How long a writer may take to go.
 const CLOSE: Duration = Duration::from_secs(2);
+
+/// Only segments that are closed are compacted, and a start reads all that was not. At ten checkpoints a second the broker's default of
+/// 1 GiB would be weeks of them.
+const PURPOSE: Purpose = Purpose {
+    things: "checkpoints",
+    thing: "a checkpoint",
+    key: "checkpoint.topic",
+    where_deleted: "and a relay that was idle starts without one",
+    config: &[("cleanup.policy", "compact"), ("segment.bytes", "16777216"), ("min.cleanable.dirty.ratio", "0.1")],
+    largest_record: None,
+};
 
 /// Why a checkpoint could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -69,9 +80,9 @@ impl CheckpointError {
     pub fn remedy(&self) -> Option<String> {
         match self {
             Self::Read(ReadError::Missing { topic }) => {
-                Some(format!("run: walpost init, or: {}", setup::creation(topic)))
+                Some(format!("run: walpost init, or: {}", compacted::creation(topic, &PURPOSE)))
             }
-            Self::Read(ReadError::Forbidden { topic }) => Some(setup::permission(topic)),
+            Self::Read(ReadError::Forbidden { topic }) => Some(compacted::permission(topic)),
             Self::Read(ReadError::TooLarge { .. }) => {
                 Some("name a topic in checkpoint.topic that holds nothing but checkpoints".to_owned())
             }
@@ -119,12 +130,15 @@ impl CheckpointTopic {
     /// # Errors
     /// The brokers cannot be reached, or refuse.
     pub async fn create(&self) -> Result<bool, CheckpointError> {
-        setup::create(&self.settings, &self.topic).await
+        compacted::create(&self.settings, &self.topic, &PURPOSE).await.map_err(|refused| match refused {
+            Refused::ForGood(failure) => CheckpointError::Write(failure),
+            Refused::ForNow(error) => CheckpointError::Read(error),
+        })
     }
 
     /// What is wrong with the topic, or weaker than the promises need.
     pub async fn check(&self) -> Vec<Finding> {
-        setup::check(&self.settings, &self.topic).await
+        compacted::check(&self.settings, &self.topic, &PURPOSE).await
     }
 
     /// Puts a checkpoint in the place of what is there, forwards or backwards, under the next epoch. A relay that still runs is fenced.

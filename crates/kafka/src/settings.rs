@@ -207,6 +207,14 @@ impl Settings {
         Duration::from_millis(typed.parse().unwrap_or(0))
     }
 
+    /// What brokers know of the client: its id, and the user where it names one.
+    pub(crate) fn client(&self) -> String {
+        match self.get("sasl.username") {
+            "" => self.get("client.id").to_owned(),
+            user => format!("{user} by {}", self.get("client.id")),
+        }
+    }
+
     /// The largest record, in bytes, that the producer takes.
     pub(crate) fn message_max_bytes(&self) -> &str {
         self.get("message.max.bytes")

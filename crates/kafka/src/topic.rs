@@ -10,14 +10,16 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tracing::debug;
 
 use crate::properties;
 use crate::settings::Settings;
 
-/// How long a broker may take to answer, and how long the whole may take.
+/// How long a broker may take to answer, how long nothing may come, and how long the whole of a small topic may take.
 const ANSWER: Duration = Duration::from_secs(30);
+const STALL: Duration = Duration::from_secs(60);
 const WHOLE: Duration = Duration::from_secs(300);
 
 /// The keys and their last values together; far more than any cluster has offsets. What was written before them, and not compacted
@@ -51,7 +53,7 @@ pub enum ReadError {
         /// Which.
         topic: String,
     },
-    /// It is no topic of offsets.
+    /// It holds something else.
     #[error("topic {topic} holds more than {MAX_BYTES} bytes, and no cluster has as many offsets")]
     TooLarge {
         /// Which.
@@ -78,93 +80,176 @@ pub(crate) fn read_partition(settings: &Settings, topic: &str, partition: i32) -
     read_partitions(settings, None, topic, |id| id == partition)
 }
 
+/// Whether there is this partition, and whether this user may read it.
+pub(crate) fn look_at_partition(settings: &Settings, topic: &str, partition: i32) -> Result<(), ReadError> {
+    let consumer = connect(settings, None, topic)?;
+    partitions_of(&consumer, topic, |id| id == partition)?;
+    end_of(&consumer, topic, partition).map(drop)
+}
+
 fn read_partitions(
     settings: &Settings,
     servers: Option<&str>,
     topic: &str,
     is_wanted: impl Fn(i32) -> bool,
 ) -> Result<LastValues, ReadError> {
-    let failed = |error: KafkaError| ReadError::Kafka { topic: topic.to_owned(), reason: error.to_string() };
-    let consumer: BaseConsumer<Quiet> = config(settings, servers).create_with_context(Quiet).map_err(failed)?;
-    let metadata = consumer.fetch_metadata(Some(topic), ANSWER).map_err(failed)?;
-    let found = metadata.topics().iter().find(|found| found.name() == topic);
-    let partitions: Vec<i32> = match found.map(|found| (found.error().map(RDKafkaErrorCode::from), found)) {
-        Some((None, found)) => found
-            .partitions()
-            .iter()
-            .map(rdkafka::metadata::MetadataPartition::id)
-            .filter(|id| is_wanted(*id))
-            .collect(),
-        Some((Some(RDKafkaErrorCode::TopicAuthorizationFailed), _)) => {
-            return Err(ReadError::Forbidden { topic: topic.to_owned() });
+    let consumer = connect(settings, servers, topic)?;
+    let partitions = partitions_of(&consumer, topic, is_wanted)?;
+    let starts: Vec<_> = partitions.into_iter().map(|partition| (partition, Offset::Beginning)).collect();
+    let mut last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+    let (mut bytes, since) = (0, Instant::now());
+    read_to_ends(&consumer, topic, &starts, |message| {
+        if since.elapsed() > WHOLE {
+            return Err(ReadError::Deadline { topic: topic.to_owned() });
         }
-        Some((Some(RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition), _)) | None => {
-            Vec::new()
+        let key = message.key().unwrap_or_default();
+        bytes += key.len() + message.payload().map_or(0, <[u8]>::len);
+        if let Some(replaced) = last.insert(key.to_vec(), message.payload().map(<[u8]>::to_vec)) {
+            bytes -= key.len() + replaced.map_or(0, |value| value.len());
         }
-        Some((Some(code), _)) => return Err(ReadError::Kafka { topic: topic.to_owned(), reason: code.to_string() }),
-    };
-    if partitions.is_empty() {
-        return Err(ReadError::Missing { topic: topic.to_owned() });
+        if bytes > MAX_BYTES { Err(ReadError::TooLarge { topic: topic.to_owned() }) } else { Ok(()) }
+    })?;
+    Ok(last.into_iter().collect())
+}
+
+/// A client for reading, which has asked nobody anything yet.
+pub(crate) fn connect(settings: &Settings, servers: Option<&str>, topic: &str) -> Result<Client, ReadError> {
+    config(settings, servers).create_with_context(Quiet).map_err(|error| failed(topic, &error))
+}
+
+/// The partitions of a topic that are wanted; there is at least one.
+pub(crate) fn partitions_of(
+    consumer: &Client,
+    topic: &str,
+    is_wanted: impl Fn(i32) -> bool,
+) -> Result<Vec<i32>, ReadError> {
+    let metadata = consumer.fetch_metadata(Some(topic), ANSWER).map_err(|error| failed(topic, &error))?;
+    let missing = || ReadError::Missing { topic: topic.to_owned() };
+    let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or_else(missing)?;
+    if let Some(error) = found.error() {
+        return Err(refused(topic, error.into(), &RDKafkaErrorCode::from(error).to_string()));
     }
-    let mut assignment = TopicPartitionList::new();
+    let ids = found.partitions().iter().map(rdkafka::metadata::MetadataPartition::id);
+    let partitions: Vec<i32> = ids.filter(|id| is_wanted(*id)).collect();
+    if partitions.is_empty() { Err(missing()) } else { Ok(partitions) }
+}
+
+/// Where a partition ends by now, for a reader of committed records: nothing in front of it is undecided (librdkafka asks with the client's own
+/// `isolation.level`).
+pub(crate) fn end_of(consumer: &Client, topic: &str, partition: i32) -> Result<i64, ReadError> {
+    consumer.fetch_watermarks(topic, partition, ANSWER).map(|(_, end)| end).map_err(|error| failed(topic, &error))
+}
+
+/// Reads each of these partitions from its start to where it ends when this begins, by a client that has read nothing before.
+fn read_to_ends(
+    consumer: &Client,
+    topic: &str,
+    starts: &[(i32, Offset)],
+    take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     let mut ends = BTreeMap::new();
-    for partition in &partitions {
-        let (_, end) = consumer.fetch_watermarks(topic, *partition, ANSWER).map_err(failed)?;
-        ends.insert(*partition, end);
-        assignment.add_partition_offset(topic, *partition, Offset::Beginning).map_err(failed)?;
+    for (partition, _) in starts {
+        ends.insert(*partition, end_of(consumer, topic, *partition)?);
     }
-    consumer.assign(&assignment).map_err(failed)?;
-    read_assigned(&consumer, topic, ends)
+    assign(consumer, topic, starts)?;
+    read_assigned(consumer, topic, ends, take)
+}
+
+/// Reads a partition from this offset to an end, or until the client says that there is no more: of a client that has read before, that may be an old
+/// answer.
+pub(crate) fn read_until(
+    consumer: &Client,
+    topic: &str,
+    (partition, start): (i32, Offset),
+    end: i64,
+    take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    assign(consumer, topic, &[(partition, start)])?;
+    read_assigned(consumer, topic, BTreeMap::from([(partition, end)]), take)
 }
 
 /// Reads up to these ends. A partition is read once a record from behind its end has come, or the broker says that there is none: the last offset
 /// may be that of a marker, which never comes, and on a topic that is written to all the time the broker may never say it.
 fn read_assigned(
-    consumer: &BaseConsumer<Quiet>,
+    consumer: &Client,
     topic: &str,
-    mut ends: BTreeMap<i32, i64>,
-) -> Result<LastValues, ReadError> {
-    let topic = || topic.to_owned();
-    let since = Instant::now();
-    let mut last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
-    let mut bytes = 0;
-    while !ends.is_empty() {
-        if since.elapsed() > WHOLE {
-            return Err(ReadError::Deadline { topic: topic() });
+    mut left: BTreeMap<i32, i64>,
+    mut take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let mut since = Instant::now();
+    while !left.is_empty() {
+        if since.elapsed() > STALL {
+            let reason = format!("nothing came for {} s", STALL.as_secs());
+            return Err(ReadError::Kafka { topic: topic.to_owned(), reason });
         }
-        match consumer.poll(Duration::from_millis(100)) {
-            None => {}
-            Some(Ok(message)) => {
-                if ends.get(&message.partition()).is_some_and(|end| message.offset() + 1 >= *end) {
-                    ends.remove(&message.partition());
+        match next(consumer, topic)? {
+            Next::Nothing => {}
+            Next::Message(message) => {
+                since = Instant::now();
+                if left.get(&message.partition()).is_some_and(|end| message.offset() + 1 >= *end) {
+                    left.remove(&message.partition());
                 }
-                let key = message.key().unwrap_or_default();
-                bytes += key.len() + message.payload().map_or(0, <[u8]>::len);
-                if let Some(replaced) = last.insert(key.to_vec(), message.payload().map(<[u8]>::to_vec)) {
-                    bytes -= key.len() + replaced.map_or(0, |value| value.len());
-                }
-                if bytes > MAX_BYTES {
-                    return Err(ReadError::TooLarge { topic: topic() });
-                }
+                take(&message)?;
             }
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
-                ends.remove(&partition);
+            Next::End(partition) => {
+                left.remove(&partition);
             }
-            // librdkafka goes on by itself; if it does not, the deadline does.
-            Some(Err(KafkaError::MessageConsumption(
-                RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::BrokerTransportFailure,
-            ))) => {}
-            Some(Err(KafkaError::MessageConsumption(RDKafkaErrorCode::TopicAuthorizationFailed))) => {
-                return Err(ReadError::Forbidden { topic: topic() });
-            }
-            Some(Err(source)) => return Err(ReadError::Kafka { topic: topic(), reason: source.to_string() }),
         }
     }
-    Ok(last.into_iter().collect())
+    Ok(())
 }
 
+/// Has the client read from these offsets on. What it held of an earlier assignment is forgotten.
+pub(crate) fn assign(consumer: &Client, topic: &str, starts: &[(i32, Offset)]) -> Result<(), ReadError> {
+    let mut assignment = TopicPartitionList::new();
+    for (partition, start) in starts {
+        assignment.add_partition_offset(topic, *partition, *start).map_err(|error| failed(topic, &error))?;
+    }
+    consumer.assign(&assignment).map_err(|error| failed(topic, &error))
+}
+
+/// What a client had to say.
+pub(crate) enum Next<'a> {
+    /// Nothing for a while.
+    Nothing,
+    /// A record.
+    Message(BorrowedMessage<'a>),
+    /// There is no more of this partition.
+    End(i32),
+}
+
+/// Waits a moment for what comes next.
+pub(crate) fn next<'a>(consumer: &'a Client, topic: &str) -> Result<Next<'a>, ReadError> {
+    match consumer.poll(Duration::from_millis(100)) {
+        None => Ok(Next::Nothing),
+        Some(Ok(message)) => Ok(Next::Message(message)),
+        Some(Err(KafkaError::PartitionEOF(partition))) => Ok(Next::End(partition)),
+        // librdkafka goes on by itself; if it does not, the deadline does.
+        Some(Err(KafkaError::MessageConsumption(
+            RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::BrokerTransportFailure,
+        ))) => Ok(Next::Nothing),
+        Some(Err(error)) => Err(failed(topic, &error)),
+    }
+}
+
+pub(crate) fn failed(topic: &str, error: &KafkaError) -> ReadError {
+    refused(topic, error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown), &error.to_string())
+}
+
+fn refused(topic: &str, code: RDKafkaErrorCode, reason: &str) -> ReadError {
+    let topic = topic.to_owned();
+    match code {
+        RDKafkaErrorCode::TopicAuthorizationFailed => ReadError::Forbidden { topic },
+        RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition => ReadError::Missing { topic },
+        _ => ReadError::Kafka { topic, reason: reason.to_owned() },
+    }
+}
+
+/// A client that reads.
+pub(crate) type Client = BaseConsumer<Quiet>;
+
 /// What the client says by itself is for debugging: whatever is wrong, whoever reads gets it as an error, and the end of a partition is none.
-struct Quiet;
+pub(crate) struct Quiet;
 
 impl ClientContext for Quiet {
     fn error(&self, error: KafkaError, reason: &str) {
@@ -187,6 +272,8 @@ fn config(settings: &Settings, servers: Option<&str>) -> ClientConfig {
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("enable.partition.eof", "true")
+        // A broker that has nothing more would otherwise let half a second pass before it says so, and before the client can ask for something else.
+        .set("fetch.wait.max.ms", "10")
         .set("isolation.level", "read_committed")
         .set("auto.offset.reset", "earliest")
         .set("allow.auto.create.topics", "false");

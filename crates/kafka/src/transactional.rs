@@ -8,6 +8,8 @@
 //! had it before; two relays that both did so would fence each other for ever. That is why [`reset`](Sink::reset) never does it: after a
 //! reset nothing is accepted until the sink is opened again.
 //!
+//! Dead letters are records of the group like its events, and nobody's tickets: what becomes of them is asked by the commit alone.
+//!
 //! A commit whose outcome is unknown (no answer in time) is a failure here. What came of it is found out by opening, which waits for it to
 //! end, and then reading the checkpoint.
 
@@ -28,6 +30,8 @@ use walpost_core::position::{Checkpoint, Identity, Timeline};
 use walpost_core::record::{Headers, Record};
 
 use crate::checkpoints::form;
+use crate::classify;
+use crate::letters::{GroupLetters, LetterTopic};
 use crate::producer::Producer;
 use crate::settings::{SettingFault, Settings};
 
@@ -45,6 +49,9 @@ const FULL: Duration = Duration::from_millis(20);
 /// The ticket of the checkpoint's record. No session comes so far: see [`Tag`](crate::inbox::Tag).
 const CHECKPOINT: Ticket = Ticket((usize::MAX / 2) as u64);
 
+/// The ticket of every record of a dead letter.
+const LETTER: Ticket = Ticket(CHECKPOINT.0 - 1);
+
 /// The partition of the topic of checkpoints that is used, whatever its partitioner and however many it has.
 pub(crate) const PARTITION: i32 = 0;
 
@@ -59,6 +66,8 @@ pub struct Transactional {
     /// Where the checkpoint is kept, and under which key.
     topic: Arc<str>,
     relay: Bytes,
+    /// Where rows are set aside, if any are.
+    letters: Option<GroupLetters>,
     state: State,
     is_fenced: bool,
 }
@@ -89,9 +98,25 @@ impl Transactional {
             id,
             topic: Arc::from(topic),
             relay: Bytes::copy_from_slice(relay.as_bytes()),
+            letters: None,
             state: State::Shut,
             is_fenced: false,
         })
+    }
+
+    /// Has rows set aside in this topic.
+    #[must_use]
+    pub fn with_letters(mut self, settings: &Settings, topic: &str) -> Self {
+        self.letters = Some(GroupLetters::new(settings, &String::from_utf8_lossy(&self.relay), topic));
+        self
+    }
+
+    /// The store of the letters that this sink writes, by which they are read; `settings` are those of the sink. What it reads, this sink knows: a letter
+    /// is concluded by the number under which it was read.
+    #[must_use]
+    pub fn letter_topic(&self, settings: &Settings, keep_ended: Duration) -> Option<LetterTopic> {
+        let relay = String::from_utf8_lossy(&self.relay);
+        self.letters.as_ref().map(|letters| letters.store(settings.clone(), &relay, keep_ended))
     }
 
     /// Fences whoever had the relay's name before, ends the transaction that it left, and makes ready for records. In at most about 15 s.
@@ -104,6 +129,7 @@ impl Transactional {
         self.producer.reset().await?;
         // Whose records these were is over, and they would spoil the first commit.
         self.producer.reports.clear();
+        self.clear_letters();
         self.call(Call::Open, OPEN_LIMIT).await?;
         self.is_fenced = false;
         self.state = State::Begun { is_used: false };
@@ -128,7 +154,9 @@ impl Transactional {
     /// Aborts what was not committed, in at most `limit`, and ends. Answers every report that was not handed over before.
     pub async fn close(mut self, limit: Duration) -> Vec<Delivery> {
         self.abort(limit).await;
-        self.producer.close(Duration::ZERO).await
+        let mut deliveries = self.producer.close(Duration::ZERO).await;
+        deliveries.retain(|delivery| delivery.ticket != LETTER);
+        deliveries
     }
 
     /// Commits what was published since the last commit, and the checkpoint; `None` removes it.
@@ -139,8 +167,10 @@ impl Transactional {
         // Also where this future is dropped: nobody knows then what becomes of it.
         self.state = State::Committing;
         let deadline = Instant::now() + self.timeout;
+        self.send_letters(deadline).await?;
         self.send_checkpoint(checkpoint, deadline).await?;
         self.producer.collect_until(deadline).await;
+        self.take_reports_of_letters()?;
         let is_acknowledged = self.take_report_of_checkpoint()?;
         if let Some(loss) = self.producer.reports.iter().find_map(|report| report.outcome.as_ref().err()) {
             let context = self.producer.client.client().context();
@@ -158,6 +188,74 @@ impl Transactional {
         self.call(Call::Commit, self.timeout).await?;
         self.state = State::Begun { is_used: false };
         Ok(())
+    }
+
+    /// Hands over what the client had no room for.
+    async fn send_letters(&mut self, deadline: Instant) -> Result<(), Failure> {
+        loop {
+            match self.hand_letters_on() {
+                Ok(()) => return self.letters_failure().map_or(Ok(()), Err),
+                Err(Refusal::Full) if Instant::now() < deadline => tokio::time::sleep(FULL).await,
+                Err(Refusal::Full) => return Err(Failure::new(Class::Sink, Refusal::Full.to_string())),
+                Err(Refusal::Failed(failure)) => return Err(self.fence_or(failure)),
+            }
+        }
+    }
+
+    /// Hands letters to the client, as many as it has room for.
+    fn hand_letters_on(&mut self) -> Result<(), Refusal> {
+        let Some(letters) = &mut self.letters else { return Ok(()) };
+        while let Some(record) = letters.next() {
+            match self.producer.publish(LETTER, record) {
+                Ok(()) => letters.handed_on(),
+                Err(Refusal::Full) => return Err(Refusal::Full),
+                Err(Refusal::Failed(failure)) => {
+                    letters.failed(failure.clone());
+                    return Err(letters.failure().cloned().unwrap_or(failure).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the broker has every letter whose report came. They are no row's, so nobody else gets their reports.
+    fn take_reports_of_letters(&mut self) -> Result<(), Failure> {
+        let Some(letters) = &mut self.letters else { return Ok(()) };
+        for report in self.producer.reports.extract_if(.., |report| report.ticket == LETTER) {
+            if let Err(loss) = report.outcome {
+                letters.failed(classify::failure(loss.code, &loss.record()));
+            }
+        }
+        match self.letters_failure() {
+            Some(failure) => Err(self.fence_or(failure)),
+            None => Ok(()),
+        }
+    }
+
+    fn letters_failure(&self) -> Option<Failure> {
+        self.letters.as_ref().and_then(GroupLetters::failure).cloned()
+    }
+
+    fn clear_letters(&mut self) {
+        if let Some(letters) = &mut self.letters {
+            letters.clear();
+        }
+    }
+
+    /// Lets a letter in where a group is open and nothing waits in front of it.
+    fn admit_letter(&mut self) -> Result<&mut GroupLetters, Refusal> {
+        let State::Begun { is_used } = &mut self.state else { return Err(self.shut_reason().into()) };
+        *is_used = true;
+        self.hand_letters_on()?;
+        self.letters.as_mut().ok_or_else(|| no_letters().into())
+    }
+
+    /// What the client has no room for now is handed on as it empties; the letter is accepted.
+    fn accept_letter(&mut self) -> Result<(), Refusal> {
+        match self.hand_letters_on() {
+            Ok(()) | Err(Refusal::Full) => Ok(()),
+            refused => refused,
+        }
     }
 
     async fn send_checkpoint(&mut self, checkpoint: Option<&Checkpoint>, deadline: Instant) -> Result<(), Failure> {
@@ -243,7 +341,23 @@ impl Sink for Transactional {
     }
 
     async fn next_deliveries(&mut self, into: &mut Vec<Delivery>) {
-        self.producer.next_deliveries(into).await;
+        let first = into.len();
+        loop {
+            self.producer.next_deliveries(into).await;
+            // A failure of theirs is for the commit to tell, and what failed with them is told by its own reports.
+            let _ = self.hand_letters_on();
+            let Some(letters) = &mut self.letters else { return };
+            let count = into.len();
+            for delivery in into.extract_if(first.., |delivery| delivery.ticket == LETTER) {
+                if let Err(failure) = delivery.outcome {
+                    letters.failed(failure);
+                }
+            }
+            // Nothing came but a verdict, or something that is for the session.
+            if count == first || into.len() > first {
+                return;
+            }
+        }
     }
 
     fn verdict(&self) -> Option<Failure> {
@@ -256,6 +370,7 @@ impl Sink for Transactional {
 
     /// Aborts, if the broker can be told soon, and gives everything back. Nothing is accepted then until [`open`](Self::open).
     async fn reset(&mut self) -> Result<(), Failure> {
+        self.clear_letters();
         self.abort(ABORT_LIMIT).await;
         self.producer.reset().await
     }
@@ -266,12 +381,14 @@ impl TransactionalSink for Transactional {
         self.commit_with(Some(checkpoint)).await
     }
 
-    fn set_aside(&mut self, _: &DeadLetter) -> Result<(), Refusal> {
-        Err(no_letters().into())
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
+        self.admit_letter()?.set_aside(letter);
+        self.accept_letter()
     }
 
-    fn conclude(&mut self, _: LetterId, _: &Conclusion) -> Result<(), Refusal> {
-        Err(no_letters().into())
+    fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {
+        self.admit_letter()?.conclude(letter, conclusion)?;
+        self.accept_letter()
     }
 }
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use walpost_core::outbox::TableName;
+use walpost_core::poison::operator::{Filter, Mark, State, When, Why};
 use walpost_core::time::Timestamp;
-use walpost_core::value::{PointInTime, parse_timestamptz};
-use walpost_postgres::dead_letter::operator::{Filter, Mark, State, When, Why};
 
 use super::ConfigFile;
 use crate::commands;
@@ -240,7 +239,7 @@ impl FromStr for Time {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let when = ago(text).map(When::Ago).or_else(|| point(text).map(When::At));
+        let when = ago(text).map(When::Ago).or_else(|| Timestamp::from_rfc3339(text).map(When::At));
         when.map(Self).ok_or("write a time such as 2026-01-31T12:00:00Z, or how long ago: 90s, 30m, 2h, 7d")
     }
 }
@@ -256,19 +255,6 @@ fn ago(text: &str) -> Option<Duration> {
         _ => return None,
     };
     Duration::from_secs(u64::from(seconds)).checked_mul(count.parse().ok()?)
-}
-
-/// A time of RFC 3339, which differs from the server's form by two letters.
-fn point(text: &str) -> Option<Timestamp> {
-    let (date, time) = text.split_once(['T', 't', ' '])?;
-    let time = match time.strip_suffix(['Z', 'z']) {
-        Some(time) => format!("{time}+00"),
-        None => time.to_owned(),
-    };
-    let PointInTime::UnixMicros(micros) = parse_timestamptz(format!("{date} {time}").as_bytes()).ok()? else {
-        return None;
-    };
-    Timestamp::from_unix_micros(micros)
 }
 
 #[cfg(test)]

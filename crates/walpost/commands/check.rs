@@ -18,6 +18,8 @@ use super::Outcome;
 use crate::config::settings::{self, Settings, Sink};
 use crate::exit::Exit;
 #[cfg(feature = "kafka")]
+use crate::letters::AnyLetters;
+#[cfg(feature = "kafka")]
 use crate::store::AnyStore;
 use crate::{journal, misfit, relay};
 
@@ -138,6 +140,9 @@ async fn sink_findings(settings: &Settings) -> Vec<Finding> {
             let mut findings = walpost_kafka::check(kafka, &topics).await;
             if let AnyStore::Kafka(topic) = relay::store(settings) {
                 findings.extend(topic.check().await);
+            }
+            if settings.dead_letter().is_used() {
+                findings.extend(AnyLetters::new(settings).check().await);
             }
             findings
         }

@@ -2,6 +2,7 @@
 //!
 //! It never publishes: the relay alone does, for it alone keeps the order of a key. So what is marked here happens where a relay runs.
 
+pub(super) mod desk;
 mod json;
 mod letter;
 mod table;
@@ -9,10 +10,11 @@ mod table;
 use std::io::Write;
 use std::path::Path;
 
-use walpost_postgres::dead_letter::Error;
-use walpost_postgres::dead_letter::operator::{Affected, Filter, Letters, Mark, Page, Selection, State};
+use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State};
 
-use super::{Outcome, refused};
+use desk::Desk;
+
+use super::Outcome;
 use crate::config::{Process, Settings, Surroundings};
 use crate::exit::{Ended, Exit};
 pub(super) use table::age;
@@ -70,26 +72,22 @@ pub struct Marking {
 /// Looks at letters or marks them.
 ///
 /// # Errors
-/// The database cannot be reached, or refuses; or what is asked for makes no sense.
+/// Database or brokers cannot be reached, or refuse; or what is asked for makes no sense.
 pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
     if let Dlq::Mark(marking) = &action {
         refuse_nonsense(marking)?;
     }
-    let connection = settings.source().connection();
-    let letters = Letters::connect(connection, settings.name()).await.map_err(|error| letters_refused(&error))?;
+    let mut desk = Desk::open(&settings).await?;
+    desk.damaged().iter().for_each(|damaged| complain!("{damaged}"));
     match action {
-        Dlq::List { filter, is_json } => list(&letters, &filter, is_json).await,
-        Dlq::Show { id, form } => show(&letters, id, form).await,
-        Dlq::Mark(marking) => mark(&letters, marking, settings.dead_letter().policy().is_parking()).await,
+        Dlq::List { filter, is_json } => list(&desk, &filter, is_json).await,
+        Dlq::Show { id, form } => show(&mut desk, id, form).await,
+        Dlq::Mark(marking) => mark(&mut desk, marking, settings.dead_letter().policy().is_parking()).await,
     }
 }
 
-pub(super) fn letters_refused(error: &Error) -> Ended {
-    refused(error.class(), error)
-}
-
-async fn list(letters: &Letters, filter: &Filter, is_json: bool) -> Outcome {
-    let Page { letters: listed, total } = letters.list(filter).await.map_err(|error| letters_refused(&error))?;
+async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {
+    let Page { letters: listed, total } = desk.list(filter).await?;
     if is_json {
         listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
         return Ok(Exit::Success);
@@ -106,8 +104,8 @@ async fn list(letters: &Letters, filter: &Filter, is_json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
-async fn show(letters: &Letters, id: i64, form: LetterForm) -> Outcome {
-    let Some((listed, letter)) = letters.show(id).await.map_err(|error| letters_refused(&error))? else {
+async fn show(desk: &mut Desk, id: i64, form: LetterForm) -> Outcome {
+    let Some((listed, letter)) = desk.show(id).await? else {
         let sentence = format!("there is no letter {id}; to see which there are, run: walpost dlq list");
         return Err(Ended::with_sentence(Exit::Usage, sentence));
     };
@@ -140,11 +138,11 @@ fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
     Err(Ended::with_sentence(Exit::Usage, sentence))
 }
 
-async fn mark(letters: &Letters, marking: Marking, keeps_order: bool) -> Outcome {
+async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
     let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
     // Where events overtake a letter, no other waits for it.
     let selection = Selection { filter, with_those_behind: with_those_behind && keeps_order };
-    let affected = letters.preview(&selection).await.map_err(|error| letters_refused(&error))?;
+    let affected = desk.preview(&selection).await?;
     let count: i64 = affected.iter().map(|affected| affected.letters).sum();
     if count == 0 {
         say!("no letter fits that could be marked; to see what there is, run: walpost dlq list");
@@ -160,7 +158,7 @@ async fn mark(letters: &Letters, marking: Marking, keeps_order: bool) -> Outcome
         say!("nothing was marked; to do it, add --yes");
         return Ok(Exit::Success);
     }
-    let count = letters.mark(&selection, mark, &who(&Process)).await.map_err(|error| letters_refused(&error))?;
+    let count = desk.mark(&selection, mark, &who(&Process)).await?;
     say!("{}", what_now(mark, count));
     hints(&affected, mark, keeps_order);
     Ok(Exit::Success)

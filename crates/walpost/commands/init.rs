@@ -14,6 +14,7 @@ use walpost_postgres::{failover, inspect, sql};
 use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
 use crate::exit::{Ended, Exit};
+use crate::letters::{AnyLetters, Error as LetterError};
 use crate::store::{AnyStore, Error as CheckpointError};
 use crate::{journal, relay};
 
@@ -44,6 +45,7 @@ pub async fn init(settings: Settings, options: Init) -> Outcome {
     }
     preparation.refuse_lacks()?;
     preparation.show();
+    create_letters(&settings).await?;
     let (applied, position) = preparation.apply(&settings).await?;
     for unpublished in &applied.unpublished {
         say!("-- note: {unpublished}");
@@ -76,6 +78,7 @@ async fn create_unless(settings: &Settings, is_refused: fn(&StartState) -> bool)
     let mut preparation = Preparation::look(settings, false, is_refused).await?;
     preparation.refuse_obstacles()?;
     preparation.refuse_lacks()?;
+    create_letters(settings).await?;
     if preparation.plan.is_empty() {
         // Where the topic of checkpoints is all that is missing, the start finds a slot without a checkpoint, and says so.
         return if preparation.lacks_place { preparation.make_place().await } else { Ok(()) };
@@ -97,6 +100,8 @@ pub enum Hindrance {
     Postgres(PostgresError),
     /// The checkpoint store cannot be reached, or refuses.
     Checkpoint(CheckpointError),
+    /// The store of dead letters cannot be reached, or refuses.
+    Letters(LetterError),
     /// Something is in the way.
     Refused(Ended),
 }
@@ -110,6 +115,12 @@ impl From<PostgresError> for Hindrance {
 impl From<CheckpointError> for Hindrance {
     fn from(error: CheckpointError) -> Self {
         Self::Checkpoint(error)
+    }
+}
+
+impl From<LetterError> for Hindrance {
+    fn from(error: LetterError) -> Self {
+        Self::Letters(error)
     }
 }
 
@@ -130,6 +141,7 @@ impl From<Hindrance> for Ended {
         match hindrance {
             Hindrance::Postgres(error) => postgres_refused(&error),
             Hindrance::Checkpoint(error) => checkpoint_refused(&error),
+            Hindrance::Letters(error) => error.into(),
             Hindrance::Refused(ended) => ended,
         }
     }
@@ -217,6 +229,16 @@ impl Preparation {
         }
         Ok(())
     }
+}
+
+/// Makes the topic of dead letters, where they are kept in one and any row may be set aside.
+async fn create_letters(settings: &Settings) -> Result<(), Hindrance> {
+    if settings.dead_letter().is_used()
+        && let Some(place) = AnyLetters::new(settings).create().await?
+    {
+        tracing::info!(place, "made the topic of dead letters, with the brokers' default number of replicas");
+    }
+    Ok(())
 }
 
 /// What the store holds, and whether its topic is still to be made: that holds nothing.

@@ -245,10 +245,24 @@ choice! {
     }
 }
 
+choice! {
+    /// Where rows are set aside.
+    pub(super) enum LetterStoreKind ("`\"postgres\"` or `\"kafka\"`") {
+        Postgres = "postgres",
+        Kafka = "kafka",
+    }
+}
+
 section! {
-    /// What becomes of rows that cannot be delivered: they are set aside in the table `walpost.dead_letter` of the source database, where
-    /// `walpost dlq` shows them and marks them to be sent again or given up.
+    /// What becomes of rows that cannot be delivered: they are set aside, and `walpost dlq` shows them and marks them to be sent again or given up.
     "[dead_letter]" DeadLetter {
+        /// Where they are set aside. `postgres`: in the table `walpost.dead_letter` of the source database. `kafka`: in the compacted topic `topic`. Default:
+        /// `kafka` with `checkpoint.store = "kafka"`, where letters are written in the transaction that carries the events; else `postgres`. It needs the
+        /// sink `kafka`.
+        store: Option<LetterStoreKind> = None, "\"kafka\"" | "\"postgres\"";
+        /// The topic of the store `kafka`, which `walpost init` makes with one partition, and with as many replicas as the brokers give by default. Several
+        /// relays may share it.
+        topic: Text = Text::from("walpost.dead_letters"), "\"orders.dead_letters\"" | "\"walpost.dead_letters\"";
         /// A row that cannot become a record, or that the broker will never take. `park`: it is set aside, and so is every later event of its key
         /// until the letters of that key are sent or dropped, so that their order holds. `dead_letter`: later events of its key overtake it. `stop`:
         /// the relay stops in front of it. With `checkpoint.store = "kafka"` it has to be `stop`, and `on_closed_route` has to be `hold`: a row that is set

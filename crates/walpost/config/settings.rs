@@ -325,11 +325,34 @@ pub enum Sink {
 /// What becomes of rows that cannot be delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
+    store: LetterStore,
+    topic: String,
     policy: Policy,
     keep_ended: Duration,
 }
 
+/// Where rows are set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LetterStore {
+    /// The table `walpost.dead_letter` of the source database.
+    Postgres,
+    /// A topic of the sink's cluster.
+    Kafka(KafkaSettings),
+}
+
 impl DeadLetter {
+    /// Where.
+    #[must_use]
+    pub fn store(&self) -> &LetterStore {
+        &self.store
+    }
+
+    /// The topic of the store `kafka`, whether that is the store or not.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
     /// What the session is told.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -346,6 +369,12 @@ impl DeadLetter {
     #[must_use]
     pub fn is_used(&self) -> bool {
         self.policy.needs_store()
+    }
+
+    /// Whether that place is the table.
+    #[must_use]
+    pub fn is_used_table(&self) -> bool {
+        self.is_used() && self.store == LetterStore::Postgres
     }
 }
 

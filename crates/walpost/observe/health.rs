@@ -130,7 +130,7 @@ fn stalls(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<String
     if let Some(age) = link.letters_due_since.and_then(stalled) {
         let age = age.as_secs();
         reasons.push(format!(
-            "the table of the dead letters has not answered for {age} s; what is to be set aside is owed: see who locks walpost.dead_letter"
+            "whoever keeps the dead letters has not answered for {age} s; what is to be set aside is owed: see who locks walpost.dead_letter, or whether the brokers of dead_letter.topic answer"
         ));
     }
     reasons.extend(silence(link, now, limits).or_else(|| unsent(sight, link, now, limits)));

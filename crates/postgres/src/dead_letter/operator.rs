@@ -8,7 +8,6 @@ mod summary;
 
 use std::time::Duration;
 
-pub use selection::{Filter, Mark, Selection, State, When, Why};
 pub use summary::{Summary, summary};
 
 use tokio_postgres::Row;
@@ -16,6 +15,7 @@ use tokio_postgres::types::{PgLsn, ToSql};
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::poison::DeadLetter;
+use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection};
 
 use selection::{FITS, Parameters, SELECTED};
 
@@ -33,79 +33,6 @@ const DEADLOCK: &str = "40P01";
 
 /// How often it is tried to mark letters that others mark or end at the same moment.
 const MARK_TRIES: u32 = 5;
-
-/// A letter without its content.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Listed {
-    /// Its number.
-    pub id: i64,
-    /// `waiting`, `replay`, `drop`, `sent` or `dropped`.
-    pub state: String,
-    /// `row`, `route` or `parked`.
-    pub cause: String,
-    /// Why, where it does not wait for another one.
-    pub reason: Option<String>,
-    /// How often it was tried.
-    pub attempts: i32,
-    /// The outbox.
-    pub outbox: TableName,
-    /// The event's id.
-    pub event_id: Option<String>,
-    /// The text that chooses the topic.
-    pub route: Option<String>,
-    /// The key's text.
-    pub key: Option<String>,
-    /// The topic, where routing got as far.
-    pub topic: Option<String>,
-    /// The timeline of its transaction.
-    pub timeline: i64,
-    /// Where its transaction commits.
-    pub commit_lsn: Lsn,
-    /// The number of its insert in the transaction.
-    pub ordinal: i64,
-    /// When it committed. This and the other times in the form of RFC 3339, in UTC.
-    pub commit_time: String,
-    /// When it was set aside.
-    pub first_at: String,
-    /// When it was last tried.
-    pub last_at: String,
-    /// Who marked it last.
-    pub marked_by: Option<String>,
-    /// When.
-    pub marked_at: Option<String>,
-    /// When it was sent or dropped.
-    pub ended_at: Option<String>,
-    /// How much it holds.
-    pub bytes: i64,
-    /// How long ago it was set aside.
-    pub age: Duration,
-}
-
-/// A page of letters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// The letters, in order.
-    pub letters: Vec<Listed>,
-    /// How many there are that fit, with those beyond the limit.
-    pub total: i64,
-}
-
-/// What marking does to the letters of one key, or to those of one outbox that have none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Affected {
-    /// The outbox.
-    pub outbox: TableName,
-    /// The key's text.
-    pub key: Option<String>,
-    /// The first letter that is marked.
-    pub first: i64,
-    /// How many are marked.
-    pub letters: i64,
-    /// Those that stand in front of the last of them, unmarked, and keep what is behind them waiting.
-    pub in_front: i64,
-    /// Those that stand behind all of them, unmarked.
-    pub behind: i64,
-}
 
 /// The columns of [`Listed`].
 const LISTED: &str = "letter.id, letter.state, letter.cause, letter.reason, letter.attempts, letter.outbox_schema, letter.outbox_table, letter.event_id,

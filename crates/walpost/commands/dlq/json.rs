@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use walpost_core::poison::DeadLetter;
+use walpost_core::poison::operator::Listed;
 use walpost_core::record::Record;
-use walpost_postgres::dead_letter::operator::Listed;
 
 use super::letter;
 

@@ -2,8 +2,8 @@
 
 use walpost_core::pgoutput::Message;
 use walpost_core::poison::DeadLetter;
+use walpost_core::poison::operator::Listed;
 use walpost_core::record::Record;
-use walpost_postgres::dead_letter::operator::Listed;
 
 use super::table::{age, printable};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walpost_postgres::dead_letter::operator::{Affected, Listed};
+use walpost_core::poison::operator::{Affected, Listed};
 
 /// What a line may take.
 const WIDTH: usize = 120;

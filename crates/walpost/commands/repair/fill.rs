@@ -29,18 +29,17 @@ use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::StartState;
 use walpost_core::time::Timestamp;
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::dead_letter::LetterStore;
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::snapshot::{NO_TIMELINE, NewSlot, Rows, Table, place_of};
 use walpost_postgres::{inspect, repair};
 
-use super::super::dlq::letters_refused;
 use super::survey::{Survey, rows};
 use super::{Fill, Found, Outcome, Repair, checkpoint_refused, impossible, postgres_refused, show, ways};
 use crate::config::Settings;
 use crate::config::settings::Sink;
 use crate::driver::{Checkpointer, Clock, Describer, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
+use crate::letters::AnyLetters;
 use crate::observe::board::Board;
 use crate::observe::log;
 use crate::observe::recorder::Recorder;
@@ -157,12 +156,12 @@ impl Filling<'_> {
     }
 
     /// Where rows are set aside, if any may be, and what lies there.
-    async fn letters(&self) -> Result<Option<(LetterStore, Inventory)>, Ended> {
+    async fn letters(&self) -> Result<Option<(AnyLetters, Inventory)>, Ended> {
         if !self.poison().needs_store() {
             return Ok(None);
         }
-        let mut store = relay::letters(self.settings);
-        let inventory = store.inventory().await.map_err(|error| letters_refused(&error))?;
+        let mut store = AnyLetters::new(self.settings);
+        let inventory = store.inventory().await.map_err(Ended::from)?;
         Ok(Some((store, inventory)))
     }
 

@@ -1,14 +1,25 @@
 //! The dead letters in a line: how many there are, and whether there may be more.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use walpost_core::failure::chain;
+use walpost_core::poison::Inventory;
+use walpost_core::poison::operator::{Filter, State};
+use walpost_core::port::DeadLetters as _;
 use walpost_postgres::dead_letter::Error;
 use walpost_postgres::dead_letter::operator::{Summary, summary};
 use walpost_postgres::sql;
 
 use super::report::bytes;
-use crate::commands::dlq::age;
+use crate::commands::dlq::{age, desk::Desk};
 use crate::config::Settings;
+use crate::config::settings::LetterStore;
+use crate::letters::{self, AnyLetters};
+
+/// How long brokers may take to tell.
+const BROKER_TIME: Duration = Duration::from_secs(10);
 
 /// What was learnt of them.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,11 +33,34 @@ pub(super) enum Letters {
 }
 
 pub(super) async fn ask(sql: &sql::Session, settings: &Settings) -> Letters {
-    match summary(sql, settings.name()).await {
-        Ok(summary) => Letters::Lying(summary),
-        Err(Error::NoTable) => Letters::NoTable,
-        Err(error) => Letters::Unread(chain(&error)),
+    match settings.dead_letter().store() {
+        LetterStore::Postgres => match summary(sql, settings.name()).await {
+            Ok(summary) => Letters::Lying(summary),
+            Err(Error::NoTable) => Letters::NoTable,
+            Err(error) => Letters::Unread(chain(&error)),
+        },
+        LetterStore::Kafka(_) => match timeout(BROKER_TIME, ask_topic(settings)).await {
+            Ok(Ok(summary)) => Letters::Lying(summary),
+            Ok(Err(error)) => Letters::Unread(error.sentence()),
+            Err(_) => Letters::Unread(format!("the brokers do not answer within {} s", BROKER_TIME.as_secs())),
+        },
     }
+}
+
+/// What the relay counts, and beside it what only an operator wants to know.
+async fn ask_topic(settings: &Settings) -> Result<Summary, letters::Error> {
+    let Inventory { letters, parked, roots, parked_bytes } = AnyLetters::new(settings).inventory().await?;
+    let states = State::OPEN.to_vec();
+    let open = Desk::open(settings).await?.list(&Filter { states, ..Filter::default() }).await?.letters;
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Ok(Summary {
+        letters: count(letters),
+        roots: count(roots),
+        keys: count(parked.len() as u64),
+        parked_bytes: count(parked_bytes),
+        marked: count(open.iter().filter(|letter| letter.state != "waiting").count() as u64),
+        oldest: open.iter().map(|letter| letter.age).max(),
+    })
 }
 
 impl Letters {
@@ -90,8 +124,6 @@ fn flood(summary: &Summary, limit: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const SOME: Summary = Summary {

@@ -10,10 +10,11 @@ use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
 use super::{
-    Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink, Source, Store,
+    Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, LetterStore, Limits, Log, Retry, Routed, Settings, Sink,
+    Source, Store,
 };
 use crate::config::finding::{Findings, Place};
-use crate::config::raw::{self, SinkKind, StoreKind};
+use crate::config::raw::{self, LetterStoreKind, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
 use crate::config::table_name::{self, MAX_NAME_BYTES};
@@ -41,9 +42,9 @@ pub(in crate::config) fn from_file(
     let name = conversion.name(&file.relay.name, &file.source.slot.value.value);
     let source = conversion.source(&file.source, slot, name.as_deref());
     let outboxes = conversion.outboxes(&file.outboxes);
-    let dead_letter = conversion.dead_letter(&file.dead_letter);
     let limits = conversion.limits(&file.limits);
     let sink = conversion.sink(&file.sink, &file.limits);
+    let dead_letter = conversion.dead_letter(file, sink.as_ref());
     let checkpoint = conversion.checkpoint(file, sink.as_ref(), name.as_deref());
     conversion.refuse_letters_of_groups(file);
     let retry = conversion.retry(&file.retry);
@@ -294,7 +295,7 @@ impl Conversion<'_> {
             StoreKind::Kafka => self.kafka_store(file, sink, name),
             _ => self.store(checkpoint),
         };
-        let topic = self.checkpoint_topic(&checkpoint.topic);
+        let topic = self.topic(&checkpoint.topic);
         let group = self.group(checkpoint, store.as_ref());
         let interval = self.millis(&checkpoint.interval_ms, 1, MAX_MILLIS);
         let events = self.at_least_one(&checkpoint.events);
@@ -370,7 +371,7 @@ impl Conversion<'_> {
         }
     }
 
-    fn checkpoint_topic(&mut self, field: &Field<Text>) -> Option<String> {
+    fn topic(&mut self, field: &Field<Text>) -> Option<String> {
         let name = &field.value.value;
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         if (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_legal) {
@@ -428,7 +429,42 @@ impl Conversion<'_> {
         self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
     }
 
-    fn dead_letter(&mut self, typed: &raw::DeadLetter) -> Option<DeadLetter> {
+    /// Where rows are set aside, unless somebody says: with the checkpoint.
+    fn letter_store(&mut self, file: &raw::File, sink: Option<&Sink>) -> Option<LetterStore> {
+        let raw::File { checkpoint, dead_letter, sink: typed, .. } = file;
+        let follows = match checkpoint.store.value {
+            StoreKind::Kafka => LetterStoreKind::Kafka,
+            StoreKind::Postgres | StoreKind::File | StoreKind::Slot => LetterStoreKind::Postgres,
+        };
+        let is_typed = dead_letter.store.value.is_some();
+        match (dead_letter.store.value.unwrap_or(follows), sink) {
+            (LetterStoreKind::Postgres, _) => Some(LetterStore::Postgres),
+            (LetterStoreKind::Kafka, Some(Sink::Kafka(kafka))) => Some(kafka).cloned().map(LetterStore::Kafka),
+            (LetterStoreKind::Kafka, Some(Sink::Stdout | Sink::Null)) if is_typed => {
+                let word = typed.r#type.value.word();
+                let reason = format!(
+                    "the store \"kafka\" is a topic of the sink's cluster, and the sink is {word:?}; write type = \"kafka\" under [sink], or store = \"postgres\""
+                );
+                self.fault(&dead_letter.store, reason);
+                None
+            }
+            // What is wrong with the sink, or with the checkpoint's store, is noted there.
+            (LetterStoreKind::Kafka, _) => None,
+        }
+    }
+
+    fn dead_letter(&mut self, file: &raw::File, sink: Option<&Sink>) -> Option<DeadLetter> {
+        let typed = &file.dead_letter;
+        let store = self.letter_store(file, sink);
+        let topic = self.topic(&typed.topic);
+        let is_shared = typed.topic.value.value == file.checkpoint.topic.value.value;
+        if is_shared && file.checkpoint.store.value == StoreKind::Kafka && matches!(store, Some(LetterStore::Kafka(_)))
+        {
+            self.fault(
+                &typed.topic,
+                "checkpoints are kept in this topic, which is read as a whole at each start; name another",
+            );
+        }
         let flood_limit = self.at_least_one(&typed.flood_limit);
         let Size(parked_bytes) = typed.parked_bytes.value;
         if parked_bytes == 0 {
@@ -446,23 +482,36 @@ impl Conversion<'_> {
             raw::OnClosedRoute::DeadLetter => OnClosedRoute::DeadLetter,
         };
         let policy = Policy { on_bad_row, on_closed_route, flood_limit: flood_limit?, parked_bytes };
-        Some(DeadLetter { policy, keep_ended: keep_ended? }).filter(|_| parked_bytes > 0)
+        Some(DeadLetter { store: store?, topic: topic?, policy, keep_ended: keep_ended? }).filter(|_| parked_bytes > 0)
     }
 
-    /// A letter is made durable in the database, a group of events in Kafka. Nothing commits the two as one, so that a row of a group that is given up
-    /// could be a letter and an event at once. The default is refused too: that the relay stops instead is for the operator to write.
+    /// A letter that is made durable in the database and a group of events in Kafka do not commit as one, so that a row of a group that is given up
+    /// could be a letter and an event at once.
     fn refuse_letters_of_groups(&mut self, file: &raw::File) {
         let raw::File { checkpoint, dead_letter, .. } = file;
         if checkpoint.store.value != StoreKind::Kafka {
             return;
         }
+        let sets_aside = dead_letter.on_bad_row.value != raw::OnBadRow::Stop
+            || dead_letter.on_closed_route.value == raw::OnClosedRoute::DeadLetter;
+        if sets_aside && dead_letter.store.value == Some(LetterStoreKind::Postgres) {
+            let reason = "with checkpoint.store = \"kafka\" a dead letter in the database and a transaction of Kafka cannot become durable as one; delete it, so that letters are kept in the topic dead_letter.topic, or write on_bad_row = \"stop\" and on_closed_route = \"hold\", or another checkpoint.store";
+            self.fault(&dead_letter.store, reason);
+            return;
+        }
+        self.refuse_every_letter_of_groups(file);
+    }
+
+    /// Until sessions set rows aside within a group.
+    fn refuse_every_letter_of_groups(&mut self, file: &raw::File) {
+        let raw::File { checkpoint, dead_letter, .. } = file;
         let place = |typed: Option<Place>| typed.or(checkpoint.store.place);
         if dead_letter.on_bad_row.value != raw::OnBadRow::Stop {
-            let reason = "with the store \"kafka\" no row can be set aside, since a dead letter in the database and a transaction of Kafka do not become durable as one; write on_bad_row = \"stop\" under [dead_letter], or another checkpoint.store";
+            let reason = "with the store \"kafka\" no row can be set aside yet; write on_bad_row = \"stop\" under [dead_letter], or another checkpoint.store";
             self.findings.fault(&dead_letter.on_bad_row.key, place(dead_letter.on_bad_row.place), reason);
         }
         if dead_letter.on_closed_route.value != raw::OnClosedRoute::Hold {
-            let reason = "with the store \"kafka\" no row can be set aside; write on_closed_route = \"hold\" under [dead_letter], or another checkpoint.store";
+            let reason = "with the store \"kafka\" no row can be set aside yet; write on_closed_route = \"hold\" under [dead_letter], or another checkpoint.store";
             self.findings.fault(&dead_letter.on_closed_route.key, place(dead_letter.on_closed_route.place), reason);
         }
     }

@@ -187,6 +187,29 @@ fn keys_that_do_not_go_together_are_told_which_to_change() {
             with("", "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\non_closed_route = \"dead_letter\""),
             "dead_letter.on_closed_route: with the store \"kafka\" no row can be set aside",
         ),
+        (
+            with("", "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\nstore = \"postgres\""),
+            "dead_letter.store: with checkpoint.store = \"kafka\" a dead letter in the database and a transaction",
+        ),
+        (
+            with(
+                "",
+                "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\nstore = \"postgres\"\non_bad_row = \"stop\"\non_closed_route = \"dead_letter\"",
+            ),
+            "dead_letter.store: with checkpoint.store = \"kafka\" a dead letter in the database and a transaction",
+        ),
+        (
+            with("", "[dead_letter]\nstore = \"kafka\""),
+            "dead_letter.store: the store \"kafka\" is a topic of the sink's cluster, and the sink is \"stdout\"",
+        ),
+        (with("", "[dead_letter]\ntopic = \"a b\""), "dead_letter.topic: \"a b\" cannot be the name of a topic"),
+        (
+            with(
+                "",
+                "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\ntopic = \"walpost.checkpoint\"\n[sink]\ntype = \"kafka\"\nkafka.\"bootstrap.servers\" = \"h\"",
+            ),
+            "dead_letter.topic: checkpoints are kept in this topic",
+        ),
         (with("", "[sink.kafka]\na = \"b\""), "sink.kafka: sink.type is missing"),
         (
             with("", "[sink]\ntype = \"null\"\n[sink.kafka]\na = \"b\""),

@@ -15,6 +15,9 @@ fn company(section: &str, key: &str) -> &'static [(&'static str, &'static str)] 
         ("[source]", "sslcert") => &[("[source]", "sslkey = \"/k\"")],
         ("[source]", "sslkey") => &[("[source]", "sslcert = \"/c\"")],
         ("[checkpoint]", "path") => &[("[checkpoint]", "store = \"file\"")],
+        ("[dead_letter]", "store") => {
+            &[("[sink]", "type = \"kafka\""), ("[sink]", "kafka.\"bootstrap.servers\" = \"127.0.0.1:9092\"")]
+        }
         ("[sink]", "kafka") => &[("[sink]", "type = \"kafka\"")],
         _ => &[],
     }

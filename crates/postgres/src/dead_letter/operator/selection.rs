@@ -1,135 +1,10 @@
-//! Which letters are meant, and what becomes of them.
-
-use std::time::Duration;
+//! Which letters are meant, as SQL asks for them.
 
 use tokio_postgres::types::ToSql;
-use walpost_core::outbox::TableName;
-use walpost_core::time::Timestamp;
+use walpost_core::poison::operator::{Filter, When};
 
 use super::super::text::{self, Repertoire};
 use crate::server_time::ServerTime;
-
-/// Defines the words of a column, which are also those of the command line.
-macro_rules! words {
-    ($(#[$attribute:meta])* $name:ident { $( $(#[$variant_attribute:meta])* $variant:ident = $word:literal, )+ }) => {
-        $(#[$attribute])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $( $(#[$variant_attribute])* $variant, )+
-        }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
-
-            /// Its word.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self {
-                    $( Self::$variant => $word, )+
-                }
-            }
-        }
-    };
-}
-
-words! {
-    /// What has become of a letter.
-    State {
-        /// It waits for an operator.
-        Waiting = "waiting",
-        /// It is marked to be sent again.
-        Replay = "replay",
-        /// It is marked to be given up.
-        Drop = "drop",
-        /// The broker has it.
-        Sent = "sent",
-        /// It was given up.
-        Dropped = "dropped",
-    }
-}
-
-words! {
-    /// Why a letter was set aside.
-    Why {
-        /// Its row is bad.
-        Row = "row",
-        /// Its topic is missing or forbidden.
-        Route = "route",
-        /// It waits for a letter of its key.
-        Parked = "parked",
-    }
-}
-
-impl State {
-    /// Those of letters that are neither sent nor dropped.
-    pub const OPEN: [Self; 3] = [Self::Waiting, Self::Replay, Self::Drop];
-}
-
-/// A point in time, by the server's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// This one.
-    At(Timestamp),
-    /// So long ago.
-    Ago(Duration),
-}
-
-/// Which letters are meant: those that fit everything that is given.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Of these numbers; where none is given, of any.
-    pub ids: Vec<i64>,
-    /// Of this outbox.
-    pub outbox: Option<TableName>,
-    /// Whose record goes to this topic.
-    pub topic: Option<String>,
-    /// With this text for a key.
-    pub key: Option<String>,
-    /// With this text in their reason, in upper or lower case.
-    pub reason: Option<String>,
-    /// Set aside for one of these; where none is given, for any.
-    pub causes: Vec<Why>,
-    /// In one of these states; where none is given, in any.
-    pub states: Vec<State>,
-    /// Set aside at this time or later.
-    pub since: Option<When>,
-    /// Set aside before this time.
-    pub until: Option<When>,
-    /// The first so many of them.
-    pub limit: Option<u32>,
-}
-
-/// What to mark.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selection {
-    /// The letters.
-    pub filter: Filter,
-    /// And those of the same keys that wait behind them.
-    pub with_those_behind: bool,
-}
-
-/// What a letter is marked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// To be sent again.
-    Replay,
-    /// To be given up.
-    Drop,
-    /// For nothing any more.
-    Nothing,
-}
-
-impl Mark {
-    /// The state that it gives.
-    pub(super) fn state(self) -> State {
-        match self {
-            Self::Replay => State::Replay,
-            Self::Drop => State::Drop,
-            Self::Nothing => State::Waiting,
-        }
-    }
-}
 
 /// The conditions of a [`Filter`]; the order of the parameters is that of `Parameters`.
 pub(super) const FITS: &str = "letter.relay = $1 AND ($2::bigint[] IS NULL OR letter.id = ANY ($2))
@@ -142,7 +17,7 @@ pub(super) const FITS: &str = "letter.relay = $1 AND ($2::bigint[] IS NULL OR le
     AND ($12::timestamptz IS NULL OR letter.first_at < $12)
     AND ($13::float8 IS NULL OR letter.first_at < now() - make_interval(secs => $13))";
 
-/// The letters of a [`Selection`].
+/// The letters of a [`Selection`](walpost_core::poison::operator::Selection).
 pub(super) const SELECTED: &str = "
 WITH chosen AS (
     SELECT letter.id, letter.queue FROM walpost.dead_letter AS letter

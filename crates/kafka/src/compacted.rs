@@ -1,4 +1,6 @@
-//! The topic of checkpoints: how it is made, and what is to be said about one that is there.
+//! The compacted topics of walpost's own: how one is made, and what is to be said about one that is there.
+//!
+//! What it holds is another's affair; here it has a name and a noun.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +12,36 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use walpost_core::failure::{Class, Failure};
 use walpost_core::finding::{Finding, Severity};
 
-use super::CheckpointError;
 use crate::producer::is_legal_topic;
 use crate::settings::Settings;
-use crate::topic::ReadError;
+use crate::topic::{ReadError, look_at_partition};
+use crate::transactional::PARTITION;
+
+/// What a topic is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Purpose {
+    /// What lies there, several of them.
+    pub(crate) things: &'static str,
+    /// One of them, with its article.
+    pub(crate) thing: &'static str,
+    /// The key of the configuration that names it.
+    pub(crate) key: &'static str,
+    /// What follows where old ones are deleted.
+    pub(crate) where_deleted: &'static str,
+    /// How it is configured.
+    pub(crate) config: &'static [(&'static str, &'static str)],
+    /// The largest record that is written there; nothing where they are all small.
+    pub(crate) largest_record: Option<u64>,
+}
+
+/// Why a topic could not be made.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Only an operator can help.
+    ForGood(Failure),
+    /// The brokers did not answer, or nobody foresaw what they said.
+    ForNow(ReadError),
+}
 
 /// How long the brokers may take.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -21,30 +49,33 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// Between two looks for a topic that was just made.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Only segments that are closed are compacted, and a start reads all that was not. At ten checkpoints a second the broker's default of
-/// 1 GiB would be weeks of them.
-const CONFIG: [(&str, &str); 3] =
-    [("cleanup.policy", "compact"), ("segment.bytes", "16777216"), ("min.cleanable.dirty.ratio", "0.1")];
-
 /// Makes the topic if it is not there; says whether it had to.
-pub(super) async fn create(settings: &Settings, topic: &str) -> Result<bool, CheckpointError> {
-    let admin = admin(settings).map_err(CheckpointError::Write)?;
-    let outcome = create_by(&admin, topic).await;
+///
+/// It is looked for first: a user who may not create topics is told so even of one that is there.
+pub(crate) async fn create(settings: &Settings, topic: &str, purpose: &Purpose) -> Result<bool, Refused> {
+    let (asked, name) = (settings.clone(), topic.to_owned());
+    let found = tokio::task::spawn_blocking(move || look_at_partition(&asked, &name, PARTITION)).await;
+    if matches!(found, Ok(Ok(()) | Err(ReadError::Forbidden { .. }))) {
+        return Ok(false);
+    }
+    let admin = admin(settings).map_err(Refused::ForGood)?;
+    let outcome = create_by(&admin, topic, purpose).await;
     // Its thread has to be joined, and it may be asleep for a tenth of a second.
     tokio::task::spawn_blocking(move || drop(admin));
     outcome
 }
 
-async fn create_by(admin: &AdminClient<DefaultClientContext>, topic: &str) -> Result<bool, CheckpointError> {
-    let new = CONFIG
+async fn create_by(admin: &AdminClient<DefaultClientContext>, topic: &str, purpose: &Purpose) -> Result<bool, Refused> {
+    let new = purpose
+        .config
         .iter()
         .fold(NewTopic::new(topic, 1, TopicReplication::Fixed(-1)), |new, (name, value)| new.set(name, value));
     let options = AdminOptions::new().request_timeout(Some(LIMIT)).operation_timeout(Some(LIMIT));
     let answered = admin.create_topics([&new], &options).await;
-    let outcome = answered.map_err(|error| refused(topic, Code::Unknown, &error.to_string()))?;
+    let outcome = answered.map_err(|error| refused(topic, purpose, Code::Unknown, &error.to_string()))?;
     let is_new = match outcome.into_iter().next() {
         Some(Err((_, Code::TopicAlreadyExists))) => false,
-        Some(Err((_, code))) => return Err(refused(topic, code, &code.to_string())),
+        Some(Err((_, code))) => return Err(refused(topic, purpose, code, &code.to_string())),
         Some(Ok(_)) | None => true,
     };
     let deadline = Instant::now() + LIMIT;
@@ -59,28 +90,28 @@ fn admin(settings: &Settings) -> Result<AdminClient<DefaultClientContext>, Failu
         .map_err(|error: KafkaError| Failure::new(Class::Configuration, crate::producer::refusal_of_settings(&error)))
 }
 
-fn refused(topic: &str, code: Code, why: &str) -> CheckpointError {
+fn refused(topic: &str, purpose: &Purpose, code: Code, why: &str) -> Refused {
     match code {
-        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => CheckpointError::Write(Failure::new(
+        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => Refused::ForGood(Failure::new(
             Class::Configuration,
-            format!("the user may not create topic \"{topic}\"; have somebody run: {}", creation(topic)),
+            format!("the user may not create topic \"{topic}\"; have somebody run: {}", creation(topic, purpose)),
         )),
         Code::PolicyViolation | Code::InvalidReplicationFactor | Code::InvalidConfig | Code::InvalidTopic => {
-            CheckpointError::Write(Failure::new(
+            Refused::ForGood(Failure::new(
                 Class::Configuration,
                 format!(
                     "the brokers refuse topic \"{topic}\": {why}; make it with settings that they take: {}",
-                    creation(topic)
+                    creation(topic, purpose)
                 ),
             ))
         }
-        _ => CheckpointError::Read(ReadError::Kafka { topic: topic.to_owned(), reason: why.to_owned() }),
+        _ => Refused::ForNow(ReadError::Kafka { topic: topic.to_owned(), reason: why.to_owned() }),
     }
 }
 
 /// How an operator makes the topic.
-pub(super) fn creation(topic: &str) -> String {
-    let config: Vec<String> = CONFIG.iter().map(|(name, value)| format!("--config {name}={value}")).collect();
+pub(crate) fn creation(topic: &str, purpose: &Purpose) -> String {
+    let config: Vec<String> = purpose.config.iter().map(|(name, value)| format!("--config {name}={value}")).collect();
     format!(
         "kafka-topics.sh --bootstrap-server <broker> --create --topic {topic} --partitions 1 --replication-factor 3 {}",
         config.join(" ")
@@ -88,7 +119,7 @@ pub(super) fn creation(topic: &str) -> String {
 }
 
 /// How an operator lets the user at it.
-pub(super) fn permission(topic: &str) -> String {
+pub(crate) fn permission(topic: &str) -> String {
     format!(
         "kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --operation Read --operation Write \
          --operation Describe --topic {topic}"
@@ -96,35 +127,37 @@ pub(super) fn permission(topic: &str) -> String {
 }
 
 /// What is wrong with the topic, or weaker than the promises need. That the brokers are away is said by whoever looks at them.
-pub(super) async fn check(settings: &Settings, topic: &str) -> Vec<Finding> {
+pub(crate) async fn check(settings: &Settings, topic: &str, purpose: &Purpose) -> Vec<Finding> {
     let subject = format!("topic \"{topic}\"");
     if !is_legal_topic(topic) {
         let remedy = "use 1 to 249 of the characters a-z, A-Z, 0-9, dot, underscore and hyphen";
         return vec![Finding::error(subject, "no topic can have this name", remedy)];
     }
+    let Purpose { things, .. } = purpose;
     let (asked, name) = (settings.clone(), topic.to_owned());
-    let read = tokio::task::spawn_blocking(move || super::read_partition(&asked, &name, super::PARTITION)).await;
-    match read {
+    let looked = tokio::task::spawn_blocking(move || look_at_partition(&asked, &name, PARTITION)).await;
+    match looked {
         Ok(Err(ReadError::Missing { .. })) => {
-            let remedy = format!("run: walpost init, or: {}", creation(topic));
-            vec![Finding::error(subject, "it does not exist, and checkpoints are kept there", remedy)]
+            let remedy = format!("run: walpost init, or: {}", creation(topic, purpose));
+            vec![Finding::error(subject, format!("it does not exist, and {things} are kept there"), remedy)]
         }
         Ok(Err(ReadError::Forbidden { .. })) => {
-            vec![Finding::error(subject, "the user may not read it, and checkpoints are kept there", permission(topic))]
+            let sentence = format!("the user may not read it, and {things} are kept there");
+            vec![Finding::error(subject, sentence, permission(topic))]
         }
         Ok(Err(ReadError::TooLarge { .. })) => {
-            let remedy = "name a topic of its own in checkpoint.topic";
-            vec![Finding::error(subject, "it holds more than checkpoints", remedy)]
+            let remedy = format!("name a topic of its own in {}", purpose.key);
+            vec![Finding::error(subject, format!("it holds more than {things}"), remedy)]
         }
         Ok(Err(error @ (ReadError::Kafka { .. } | ReadError::Deadline { .. }))) => {
             vec![Finding::error(subject, error.to_string(), "look at the brokers' health and try again")]
         }
-        Ok(Ok(_)) => weaknesses(settings, topic).await,
+        Ok(Ok(_)) => weaknesses(settings, topic, purpose).await,
         Err(_) => vec![Finding::error(subject, "looking at it failed unexpectedly", "try again")],
     }
 }
 
-async fn weaknesses(settings: &Settings, topic: &str) -> Vec<Finding> {
+async fn weaknesses(settings: &Settings, topic: &str, purpose: &Purpose) -> Vec<Finding> {
     let Ok(admin) = admin(settings) else { return Vec::new() };
     let found = described(&admin, topic, Instant::now() + LIMIT).await;
     tokio::task::spawn_blocking(move || drop(admin));
@@ -139,10 +172,16 @@ async fn weaknesses(settings: &Settings, topic: &str) -> Vec<Finding> {
         )];
     };
     let value = |name: &str| config.get(name).and_then(|entry| entry.value.clone());
-    weaknesses_of(&subject, topic, &value)
+    weaknesses_of(&subject, topic, purpose, &value)
 }
 
-fn weaknesses_of(subject: &str, topic: &str, value: &dyn Fn(&str) -> Option<String>) -> Vec<Finding> {
+fn weaknesses_of(
+    subject: &str,
+    topic: &str,
+    purpose: &Purpose,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Finding> {
+    let Purpose { things, thing, where_deleted, largest_record, .. } = purpose;
     let alter = |change: &str| {
         format!(
             "kafka-configs.sh --bootstrap-server <broker> --alter --entity-type topics --entity-name {topic} --add-config {change}"
@@ -150,22 +189,30 @@ fn weaknesses_of(subject: &str, topic: &str, value: &dyn Fn(&str) -> Option<Stri
     };
     let mut findings = Vec::new();
     if value("cleanup.policy").is_some_and(|policy| policy != "compact") {
-        let sentence = "it is not compacted alone: checkpoints are deleted when they grow old, and a relay that was idle starts without one";
+        let sentence = format!("it is not compacted alone: {things} are deleted when they grow old, {where_deleted}");
         findings.push(Finding::error(subject, sentence, alter("cleanup.policy=compact")));
     }
     if value("min.insync.replicas").as_deref() == Some("1") {
-        let sentence = "min.insync.replicas is 1: a checkpoint counts as durable on one broker, and is lost with it";
+        let sentence =
+            format!("min.insync.replicas is 1: {thing} counts as durable on one broker, and is lost with it");
         findings.push(Finding::new(Severity::Warning, subject, sentence, alter("min.insync.replicas=2")));
     }
     if value("unclean.leader.election.enable").as_deref() == Some("true") {
         let sentence =
-            "unclean leader election is on: a broker that missed checkpoints may become the leader and drop them";
+            format!("unclean leader election is on: a broker that missed {things} may become the leader and drop them");
         findings.push(Finding::new(
             Severity::Warning,
             subject,
             sentence,
             alter("unclean.leader.election.enable=false"),
         ));
+    }
+    let largest = value("max.message.bytes").and_then(|bytes| bytes.parse::<u64>().ok());
+    if let (Some(largest), Some(ours)) = (largest, *largest_record)
+        && largest < ours
+    {
+        let sentence = format!("max.message.bytes is {largest}: {thing} is written in records of up to {ours} bytes");
+        findings.push(Finding::error(subject, sentence, alter(&format!("max.message.bytes={ours}"))));
     }
     findings
 }
@@ -187,6 +234,15 @@ async fn described(
 mod tests {
     use super::*;
 
+    const PURPOSE: Purpose = Purpose {
+        things: "things",
+        thing: "a thing",
+        key: "thing.topic",
+        where_deleted: "and that is that",
+        config: &[("cleanup.policy", "compact"), ("segment.bytes", "16777216")],
+        largest_record: Some(1_048_588),
+    };
+
     #[test]
     fn what_a_topics_settings_weaken_is_found_with_its_remedy() {
         for (name, value, severity) in [
@@ -197,9 +253,12 @@ mod tests {
             ("min.insync.replicas", "2", None),
             ("unclean.leader.election.enable", "true", Some(Severity::Warning)),
             ("unclean.leader.election.enable", "false", None),
+            ("max.message.bytes", "1048587", Some(Severity::Error)),
+            ("max.message.bytes", "1048588", None),
+            ("max.message.bytes", "many", None),
         ] {
             let lookup = |asked: &str| (asked == name).then(|| value.to_owned());
-            let found = weaknesses_of("topic \"c\"", "c", &lookup);
+            let found = weaknesses_of("topic \"c\"", "c", &PURPOSE, &lookup);
             assert_eq!(found.first().map(|finding| finding.severity), severity, "{name}={value}");
             assert!(found.iter().all(|finding| finding.remedy.contains("--entity-name c --add-config")), "{found:?}");
         }
@@ -207,8 +266,8 @@ mod tests {
 
     #[test]
     fn the_command_that_makes_the_topic_makes_it_as_walpost_does() {
-        let command = creation("walpost.checkpoint");
-        for (name, value) in CONFIG {
+        let command = creation("things", &PURPOSE);
+        for (name, value) in PURPOSE.config {
             assert!(command.contains(&format!("--config {name}={value}")), "{command}");
         }
     }

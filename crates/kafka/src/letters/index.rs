@@ -1,0 +1,342 @@
+//! What lies in the topic, record by record as it is read: of each letter where its parts are and how it stands, never its body.
+//!
+//! It is folded from the topic's beginning and goes on from where it stopped; the same record twice changes nothing. Who writes changes nothing here:
+//! what was written is known once it is read back. Records that nobody can understand are named and passed over.
+
+mod entry;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tracing::warn;
+use walpost_core::poison::operator::{State, Why};
+use walpost_core::poison::{Conclusion, Inventory, LetterId, ParkingKey, Request};
+use walpost_core::time::Timestamp;
+
+pub(super) use entry::{Details, Entry, Known};
+
+use super::form::{self, Fault, Standing};
+use super::key::{self, Kind, NoKey, RowId};
+use super::parts::{Gathered, PartOf};
+
+/// How many damaged records are remembered by name.
+const NAMED: usize = 20;
+
+/// A record of the topic.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) offset: i64,
+    pub(super) key: &'a [u8],
+    /// `None` is a tombstone.
+    pub(super) value: Option<&'a [u8]>,
+    /// The headers of a part.
+    pub(super) part: Option<&'a [u8]>,
+    pub(super) writing: Option<&'a [u8]>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Index {
+    relay: String,
+    /// For somebody who wants to see letters, and not only to work through them.
+    is_detailed: bool,
+    next: i64,
+    letters: BTreeMap<RowId, Entry>,
+    /// The letters that are whole, by their numbers, in the order in which they were set aside.
+    ids: BTreeMap<i64, RowId>,
+    /// Of each key the letters that have not ended.
+    queues: BTreeMap<Arc<ParkingKey>, BTreeSet<i64>>,
+    /// The letters that are marked and have not ended, and those of them in front of which none of their key stands.
+    marked: BTreeSet<i64>,
+    ready: BTreeSet<i64>,
+    letters_open: u64,
+    roots: u64,
+    parked_bytes: u64,
+    damaged: Vec<String>,
+}
+
+/// What is known of a row before it is set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nothing, or not all of it.
+    Unknown,
+    /// It lies there; so it stands once the new attempt is counted.
+    Open(Standing),
+    /// It was sent or dropped.
+    Ended,
+}
+
+impl Index {
+    pub(super) fn new(relay: &str, is_detailed: bool) -> Self {
+        Self {
+            relay: relay.to_owned(),
+            is_detailed,
+            next: 0,
+            letters: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            marked: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            letters_open: 0,
+            roots: 0,
+            parked_bytes: 0,
+            damaged: Vec::new(),
+        }
+    }
+
+    /// The offset to read on from.
+    pub(super) fn next(&self) -> i64 {
+        self.next
+    }
+
+    /// Everything up to this offset was read, markers of transactions among it.
+    pub(super) fn has_read_to(&mut self, end: i64) {
+        self.next = self.next.max(end);
+    }
+
+    /// Forgets everything, to be read from the beginning.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(&self.relay, self.is_detailed);
+    }
+
+    /// Records that nobody could understand, the first of them by name.
+    pub(super) fn damaged(&self) -> &[String] {
+        &self.damaged
+    }
+
+    /// Takes in a record.
+    pub(super) fn fold(&mut self, told: &Told<'_>) {
+        if told.offset < self.next {
+            return;
+        }
+        self.next = told.offset.saturating_add(1);
+        match key::read(&self.relay, told.key) {
+            None => {}
+            Some(Err(NoKey)) => self.name_damaged(told.offset, "its key is none that a relay wrote"),
+            Some(Ok((row, kind))) => {
+                self.strike_out(&row);
+                let outcome = self.take(row, kind, told);
+                self.enter(&row);
+                if let Err(fault) = outcome {
+                    self.name_damaged(told.offset, &fault.to_string());
+                }
+            }
+        }
+    }
+
+    fn name_damaged(&mut self, offset: i64, reason: &str) {
+        warn!(offset, reason, "a record of the topic of dead letters is damaged and passed over");
+        if self.damaged.len() < NAMED {
+            self.damaged.push(format!("the record at offset {offset} is damaged and passed over: {reason}"));
+        }
+    }
+
+    fn take(&mut self, row: RowId, kind: Kind, told: &Told<'_>) -> Result<(), Fault> {
+        let entry = self.letters.entry(row).or_default();
+        match (kind, told.value) {
+            (Kind::Standing, value) => entry.standing = value.map(form::read_standing).transpose()?,
+            (Kind::Mark, None) => entry.marking = None,
+            (Kind::Mark, Some(value)) => entry.marking = Some((told.offset, form::read_marking(value)?)),
+            // A letter that has lost a part is none.
+            (Kind::Part(_), None) => {
+                entry.gathering.clear();
+                entry.letter = None;
+            }
+            (Kind::Part(number), Some(value)) => {
+                entry.parts = entry.parts.max(number);
+                let of = PartOf::read(number, told.part, told.writing).ok_or(Fault::Field("headers"))?;
+                entry.parts = entry.parts.max(of.count);
+                if let Some(gathered) = entry.gathering.take(told.offset, number, of, value) {
+                    return self.add(row, gathered);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A letter that was there already keeps its place, and an attempt is counted.
+    fn add(&mut self, row: RowId, gathered: Gathered) -> Result<(), Fault> {
+        let document = form::read_letter(&row, &gathered.bytes)?;
+        let queue = document.letter.parking_key.as_ref().map(|key| self.intern(key));
+        let Some(entry) = self.letters.get_mut(&row) else { return Ok(()) };
+        match &mut entry.letter {
+            Some(known) => known.writings = known.writings.saturating_add(1),
+            none => *none = Some(Known::new(&document, gathered.offsets, queue, self.is_detailed)),
+        }
+        Ok(())
+    }
+
+    /// One copy of a key for all letters of it.
+    fn intern(&self, key: &ParkingKey) -> Arc<ParkingKey> {
+        self.queues.get_key_value(key).map_or_else(|| Arc::new(key.clone()), |(known, _)| Arc::clone(known))
+    }
+
+    /// Takes a row out of everything that is kept beside the entries; [`enter`](Self::enter) brings it back.
+    fn strike_out(&mut self, row: &RowId) {
+        let Some(entry) = self.letters.get(row) else { return };
+        let Some(known) = &entry.letter else { return };
+        let (id, queue) = (known.id(), known.queue.clone());
+        let (root, bytes) = entry.weights();
+        let is_open = entry.is_open();
+        self.ids.remove(&id);
+        self.marked.remove(&id);
+        self.ready.remove(&id);
+        if is_open {
+            self.letters_open -= 1;
+            self.roots -= root;
+            self.parked_bytes -= bytes;
+        }
+        if let Some(queue) = queue {
+            if let Some(ids) = self.queues.get_mut(&queue) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.queues.remove(&queue);
+                }
+            }
+            self.look_at_head(&queue);
+        }
+    }
+
+    fn enter(&mut self, row: &RowId) {
+        let Some(entry) = self.letters.get(row) else { return };
+        if entry.is_nothing() {
+            self.letters.remove(row);
+            return;
+        }
+        let Some(known) = &entry.letter else { return };
+        let (id, queue) = (known.id(), known.queue.clone());
+        let (root, bytes) = entry.weights();
+        let (is_open, state) = (entry.is_open(), entry.state());
+        self.ids.insert(id, *row);
+        if !is_open {
+            return;
+        }
+        self.letters_open += 1;
+        self.roots += root;
+        self.parked_bytes += bytes;
+        let is_marked = state != State::Waiting;
+        if is_marked {
+            self.marked.insert(id);
+        }
+        match queue {
+            Some(queue) => {
+                let ids = self.queues.entry(Arc::clone(&queue)).or_default();
+                let was_head = ids.first().copied();
+                ids.insert(id);
+                if let Some(head) = was_head.filter(|head| id < *head) {
+                    self.ready.remove(&head);
+                }
+                self.look_at_head(&queue);
+            }
+            None if is_marked => {
+                self.ready.insert(id);
+            }
+            None => {}
+        }
+    }
+
+    /// The first of a key may go once it is marked.
+    fn look_at_head(&mut self, queue: &Arc<ParkingKey>) {
+        let Some(head) = self.queues.get(queue).and_then(BTreeSet::first) else { return };
+        if self.marked.contains(head) {
+            self.ready.insert(*head);
+        }
+    }
+
+    pub(super) fn inventory(&self) -> Inventory {
+        let mut parked: Vec<_> = self.queues.iter().collect();
+        parked.sort_by_key(|(_, ids)| ids.first().copied());
+        Inventory {
+            letters: self.letters_open,
+            parked: parked.into_iter().map(|(key, ids)| (ParkingKey::clone(key), ids.len() as u64)).collect(),
+            roots: self.roots,
+            parked_bytes: self.parked_bytes,
+        }
+    }
+
+    /// What may go next, in order, and where its parts lie: at most `limit`, and no more once rows of so many bytes are chosen.
+    pub(super) fn marked(&self, limit: usize, bytes: u64, is_overtaking: bool) -> Vec<(LetterId, Request, Vec<i64>)> {
+        let ids = if is_overtaking { &self.marked } else { &self.ready };
+        let mut chosen = 0;
+        let next = |id: &i64| {
+            let entry = self.letters.get(self.ids.get(id)?)?;
+            let request = match entry.state() {
+                State::Replay => Request::Replay,
+                State::Drop => Request::Drop,
+                State::Waiting | State::Sent | State::Dropped => return None,
+            };
+            let letter = entry.letter.as_ref()?;
+            Some((LetterId(*id), request, letter.offsets.clone(), letter.parked_bytes))
+        };
+        let fits = |(id, request, offsets, weight)| {
+            let is_chosen = chosen < bytes;
+            chosen += weight;
+            is_chosen.then_some((id, request, offsets))
+        };
+        ids.iter().filter_map(next).map_while(fits).take(limit).collect()
+    }
+
+    /// The letter of this number.
+    pub(super) fn get(&self, id: LetterId) -> Option<(&RowId, &Entry)> {
+        let row = self.ids.get(&id.0)?;
+        Some((row, self.letters.get(row)?))
+    }
+
+    /// All letters that are whole, in order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (i64, &RowId, &Entry)> {
+        self.ids.iter().filter_map(|(id, row)| Some((*id, row, self.letters.get(row)?)))
+    }
+
+    /// What is known of a row that is to be set aside.
+    pub(super) fn before(&self, row: &RowId, now: Timestamp) -> Before {
+        match self.letters.get(row) {
+            Some(entry) if !entry.is_open() => Before::Ended,
+            Some(entry) if entry.letter.is_some() => {
+                let standing = entry.standing_now(now);
+                Before::Open(Standing { attempts: standing.attempts.saturating_add(1), ..standing })
+            }
+            _ => Before::Unknown,
+        }
+    }
+
+    /// How a letter stands once it has ended so; nothing where that changes nothing, as of one that has ended already.
+    pub(super) fn concluded(&self, id: LetterId, end: &Conclusion, now: Timestamp) -> Option<(RowId, Standing)> {
+        let (row, entry) = self.get(id)?;
+        if !entry.is_open() {
+            return None;
+        }
+        let now = entry.standing_now(now);
+        // The mark that was acted upon; one that is set meanwhile lies behind it.
+        let marks_done = entry.marking.as_ref().map_or(now.marks_done, |(offset, _)| offset.saturating_add(1));
+        let tried = now.attempts.saturating_add(1);
+        let standing = match end {
+            Conclusion::Sent => {
+                Standing { state: State::Sent, attempts: tried, ended_at: Some(now.last_at), marks_done, ..now }
+            }
+            Conclusion::Dropped => Standing { state: State::Dropped, ended_at: Some(now.last_at), marks_done, ..now },
+            // The second of two equal calls, the answer of whose first was lost, changes nothing.
+            Conclusion::Returned(_) if entry.state() == State::Waiting => return None,
+            Conclusion::Returned(reason) => {
+                let cause = if now.cause == Why::Parked { Why::Row } else { now.cause };
+                Standing { cause, reason: Some(reason.clone()), attempts: tried, marks_done, ..now }
+            }
+        };
+        Some((*row, standing))
+    }
+
+    /// The keys of letters that ended before this time, so many letters at most. How a letter stands is last: while that is there, the rest of it is
+    /// no open letter.
+    pub(super) fn ended_before(&self, time: Timestamp, limit: usize) -> Vec<String> {
+        let is_over = |entry: &Entry| !entry.is_open() && entry.ended_at().is_some_and(|at| at < time);
+        let over = self.letters.iter().filter(|(_, entry)| is_over(entry)).take(limit);
+        over.flat_map(|(row, entry)| {
+            let parts = (1..=entry.parts).map(Kind::Part);
+            let mark = entry.marking.is_some().then_some(Kind::Mark);
+            parts.chain(mark).chain([Kind::Standing]).map(|kind| key::write(&self.relay, row, kind))
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+use walpost_core::poison::operator::Mark;
+use walpost_core::poison::{Cause, DeadLetter};
+use walpost_core::record::Record;
+
+use super::super::form::Marking;
+use super::super::form::tests::letter;
+use super::super::records::Records;
+use super::*;
+
+/// A topic in memory, whose records can be compacted, and the index of what was read of it.
+struct Topic {
+    records: Records,
+    log: Vec<(i64, Record)>,
+    index: Index,
+    end: i64,
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_postgres_micros(800_000_001_000_000)
+}
+
+fn later(seconds: i64) -> Timestamp {
+    Timestamp::from_postgres_micros(now().postgres_micros() + seconds * 1_000_000)
+}
+
+impl Topic {
+    fn new() -> Self {
+        // So small that a letter has many parts.
+        Self {
+            records: Records::new("orders", "letters", "0"),
+            log: Vec::new(),
+            index: Index::new("orders", true),
+            end: 0,
+        }
+    }
+
+    fn append(&mut self, records: Vec<Record>) {
+        for record in records {
+            self.log.push((self.end, record));
+            self.end += 1;
+        }
+        self.read();
+    }
+
+    fn read(&mut self) {
+        for (offset, record) in &self.log {
+            let header = |name: &str| {
+                let found = record.headers.iter().find(|header| &*header.name == name);
+                found.and_then(|header| header.value.as_deref())
+            };
+            self.index.fold(&Told {
+                offset: *offset,
+                key: record.key.as_deref().unwrap(),
+                value: record.value.as_deref(),
+                part: header("walpost.part"),
+                writing: header("walpost.writing"),
+            });
+        }
+    }
+
+    /// As the cleaner leaves it, read from the beginning.
+    fn compact(&mut self) {
+        let last: BTreeMap<_, _> = self.log.iter().map(|(offset, record)| (record.key.clone(), *offset)).collect();
+        self.log.retain(|(offset, record)| last[&record.key] == *offset);
+        self.index.clear();
+        self.read();
+    }
+
+    fn set_aside(&mut self, letter: &DeadLetter) {
+        self.append(self.records.letter(letter, now()));
+    }
+
+    fn mark(&mut self, id: i64, mark: Mark) {
+        let (row, _) = self.index.get(LetterId(id)).unwrap();
+        let marking = Marking { mark, by: "alice".to_owned(), at: now() };
+        self.append(vec![self.records.marking(row, &marking)]);
+    }
+
+    fn conclude(&mut self, id: i64, end: &Conclusion) -> bool {
+        let Some((row, standing)) = self.index.concluded(LetterId(id), end, later(1)) else { return false };
+        self.append(vec![self.records.standing(&row, &standing, later(1))]);
+        true
+    }
+
+    fn next(&self, is_overtaking: bool) -> Vec<i64> {
+        let marked = self.index.marked(100, u64::MAX, is_overtaking);
+        marked.into_iter().map(|(id, _, _)| id.0).collect()
+    }
+
+    /// `state` of all letters, in order.
+    fn states(&self) -> String {
+        let words: Vec<_> = self.index.all().map(|(_, _, entry)| entry.state().word()).collect();
+        words.join(" ")
+    }
+
+    fn ids(&self) -> Vec<i64> {
+        self.index.all().map(|(id, _, _)| id).collect()
+    }
+}
+
+fn bad() -> Cause {
+    Cause::Row("bad".to_owned())
+}
+
+/// Letters 0 to 2 of key `a`, 3 and 4 of key `b`, 5 without a key.
+fn queues() -> (Topic, Vec<i64>) {
+    let mut topic = Topic::new();
+    for letter in [
+        letter(0, Some("a"), bad()),
+        letter(1, Some("a"), Cause::Parked),
+        letter(2, Some("a"), Cause::Parked),
+        letter(3, Some("b"), Cause::Route("closed".to_owned())),
+        letter(4, Some("b"), Cause::Parked),
+        letter(5, None, bad()),
+    ] {
+        topic.set_aside(&letter);
+    }
+    let ids = topic.ids();
+    (topic, ids)
+}
+
+#[test]
+fn letters_of_several_parts_are_found_with_where_they_are() {
+    let (topic, ids) = queues();
+    assert_eq!(ids.len(), 6);
+    let (_, entry) = topic.index.get(LetterId(ids[1])).unwrap();
+    let offsets = &entry.letter.as_ref().unwrap().offsets;
+    assert!(offsets.len() > 1, "{offsets:?}");
+    assert_eq!(offsets[0], ids[1]);
+    assert!(topic.index.damaged().is_empty());
+}
+
+#[test]
+fn the_inventory_counts_what_has_not_ended() {
+    let (mut topic, ids) = queues();
+    let bytes = letter(1, Some("a"), bad()).row.insert.len() as u64;
+    let told = |topic: &Topic| {
+        let inventory = topic.index.inventory();
+        let keys: Vec<_> = inventory.parked.iter().map(|(key, count)| (key.key.clone(), *count)).collect();
+        (inventory.letters, inventory.roots, inventory.parked_bytes / bytes, keys)
+    };
+    assert_eq!(told(&topic), (6, 3, 3, vec![("a".into(), 3), ("b".into(), 2)]));
+    topic.mark(ids[0], Mark::Drop);
+    topic.conclude(ids[0], &Conclusion::Dropped);
+    assert_eq!(told(&topic), (5, 2, 3, vec![("a".into(), 2), ("b".into(), 2)]));
+    // What waited for another and failed by itself has become a cause.
+    topic.mark(ids[1], Mark::Replay);
+    topic.conclude(ids[1], &Conclusion::Returned("too large".to_owned()));
+    assert_eq!(told(&topic), (5, 3, 2, vec![("a".into(), 2), ("b".into(), 2)]));
+    assert_eq!(topic.states(), "dropped waiting waiting waiting waiting waiting");
+}
+
+#[test]
+fn of_each_key_the_first_goes_once_it_is_marked_and_where_keys_are_overtaken_all_that_are() {
+    let (mut topic, ids) = queues();
+    assert!(topic.next(false).is_empty());
+    topic.mark(ids[1], Mark::Replay);
+    topic.mark(ids[5], Mark::Drop);
+    assert_eq!(topic.next(false), [ids[5]]);
+    assert_eq!(topic.next(true), [ids[1], ids[5]]);
+    topic.mark(ids[0], Mark::Replay);
+    topic.mark(ids[3], Mark::Replay);
+    assert_eq!(topic.next(false), [ids[0], ids[3], ids[5]]);
+    topic.mark(ids[3], Mark::Nothing);
+    assert_eq!(topic.next(false), [ids[0], ids[5]]);
+    topic.conclude(ids[0], &Conclusion::Sent);
+    assert_eq!(topic.next(false), [ids[1], ids[5]]);
+    topic.conclude(ids[1], &Conclusion::Returned("again".to_owned()));
+    assert_eq!(topic.next(false), [ids[5]], "and those behind it wait");
+    topic.mark(ids[1], Mark::Replay);
+    assert_eq!(topic.next(false), [ids[1], ids[5]]);
+    assert_eq!(topic.index.marked(100, 1, false).len(), 1, "one letter, however large");
+    assert_eq!(topic.index.marked(1, u64::MAX, false).len(), 1);
+    topic.compact();
+    assert_eq!(topic.next(false), [ids[1], ids[5]]);
+    assert_eq!(topic.states(), "sent replay waiting waiting waiting drop");
+}
+
+#[test]
+fn the_same_row_again_is_the_same_letter_in_its_place() {
+    let (mut topic, ids) = queues();
+    let again = letter(1, Some("a"), Cause::Parked);
+    let row = RowId::of(&again);
+    // As a relay does that knows it.
+    topic.mark(ids[1], Mark::Replay);
+    let Before::Open(standing) = topic.index.before(&row, later(9)) else { panic!("it is not there") };
+    topic.append(vec![topic.records.standing(&row, &standing, later(9))]);
+    assert_eq!(topic.states(), "waiting replay waiting waiting waiting waiting", "its mark is still to be acted upon");
+    // As two of them at once would.
+    topic.set_aside(&again);
+    let (_, entry) = topic.index.get(LetterId(ids[1])).unwrap();
+    assert_eq!((entry.attempts(), entry.last_at()), (2, Some(later(9))));
+    assert_eq!(topic.ids(), ids);
+    topic.compact();
+    assert_eq!(topic.ids().len(), 6);
+    assert_eq!(topic.index.inventory().letters, 6);
+}
+
+#[test]
+fn what_has_ended_stays_so() {
+    let (mut topic, ids) = queues();
+    topic.mark(ids[0], Mark::Replay);
+    assert!(topic.conclude(ids[0], &Conclusion::Sent));
+    for end in [Conclusion::Sent, Conclusion::Dropped, Conclusion::Returned("late".to_owned())] {
+        assert!(!topic.conclude(ids[0], &end));
+    }
+    topic.mark(ids[0], Mark::Replay);
+    assert!(topic.next(true).is_empty());
+    let row = RowId::of(&letter(0, Some("a"), bad()));
+    assert_eq!(topic.index.before(&row, now()), Before::Ended);
+    assert_eq!(topic.index.before(&RowId { commit_time: now(), ..row }, now()), Before::Unknown);
+    // The second of two equal calls.
+    topic.mark(ids[3], Mark::Replay);
+    assert!(topic.conclude(ids[3], &Conclusion::Returned("again".to_owned())));
+    assert!(!topic.conclude(ids[3], &Conclusion::Returned("again".to_owned())));
+}
+
+#[test]
+fn a_letter_that_was_broken_off_is_none_and_is_written_anew() {
+    let (mut topic, ids) = queues();
+    let broken = letter(6, Some("c"), bad());
+    let mut parts = topic.records.letter(&broken, now());
+    parts.pop();
+    topic.append(parts);
+    assert_eq!(topic.ids(), ids);
+    assert_eq!(topic.index.before(&RowId::of(&broken), now()), Before::Unknown);
+    let place = topic.end;
+    topic.set_aside(&broken);
+    assert_eq!(topic.ids().last(), Some(&place));
+    topic.compact();
+    assert_eq!(topic.ids().last(), Some(&place));
+}
+
+#[test]
+fn ended_letters_are_tidied_away_and_what_is_left_of_them_is_no_open_letter() {
+    let (mut topic, ids) = queues();
+    topic.mark(ids[0], Mark::Drop);
+    topic.conclude(ids[0], &Conclusion::Dropped);
+    assert!(topic.index.ended_before(later(1), 10).is_empty());
+    assert!(topic.index.ended_before(later(2), 0).is_empty());
+    let keys = topic.index.ended_before(later(2), 10);
+    let tombstones: Vec<_> = keys.into_iter().map(|key| topic.records.tombstone(key, later(2))).collect();
+    for tombstone in tombstones {
+        topic.append(vec![tombstone]);
+        assert_eq!(topic.index.inventory().letters, 5);
+    }
+    assert_eq!(topic.ids(), ids[1..]);
+    assert!(topic.index.ended_before(later(2), 10).is_empty());
+    let (next, letters) = (topic.index.next(), topic.index.letters.len());
+    topic.compact();
+    assert_eq!((topic.index.next(), topic.index.letters.len()), (next, letters));
+}
+
+#[test]
+fn another_relays_records_are_none_of_ours_and_damaged_ones_are_named() {
+    let (mut topic, ids) = queues();
+    let of = |key: &str, value: &str| {
+        let tombstone = topic.records.tombstone(key.to_owned(), now());
+        Record { value: Some(bytes::Bytes::copy_from_slice(value.as_bytes())), ..tombstone }
+    };
+    let row = RowId::of(&letter(1, Some("a"), bad()));
+    let records = vec![
+        of("orders2:1:0/1:0:0:state", "x"),
+        of("invoices", "x"),
+        of("orders:what", "x"),
+        of(&key::write("orders", &row, Kind::Standing), "{}"),
+        of(&key::write("orders", &row, Kind::Mark), "x"),
+        of(&key::write("orders", &row, Kind::Part(1)), "{}"),
+    ];
+    topic.append(records);
+    assert_eq!(topic.ids(), ids);
+    assert_eq!(topic.states(), "waiting waiting waiting waiting waiting waiting");
+    let damaged = topic.index.damaged();
+    assert_eq!(damaged.len(), 4, "{damaged:?}");
+    for word in ["key is none", "format_version", "no JSON object", "headers"] {
+        assert!(damaged.iter().any(|named| named.contains(word)), "{word} in {damaged:?}");
+    }
+}
+
+#[test]
+fn a_record_that_is_read_twice_changes_nothing() {
+    let (mut topic, _) = queues();
+    let before = format!("{:?}", topic.index);
+    topic.read();
+    assert_eq!(format!("{:?}", topic.index), before);
+}
