@@ -181,7 +181,7 @@ section! {
         /// `postgres`: a row of `walpost.checkpoint` in the source database. `file`: the file `path`. `slot`: nothing but the position that the slot
         /// itself keeps, which PostgreSQL writes lazily, so that more is repeated when the database crashes. `kafka`: a record of the compacted topic `topic`, written
         /// in the transaction that carries the events, so that consumers who read with `isolation.level = read_committed` see each event exactly once.
-        /// It needs the sink `kafka`, a relay name that no other relay on the same brokers has, and `dead_letter.on_bad_row = "stop"`.
+        /// It needs the sink `kafka`, and a relay name that no other relay on the same brokers has.
         store: StoreKind = StoreKind::Postgres, "\"slot\"" | "\"postgres\"";
         /// The file of the store `file`. Its folder has to exist, outlive the container and stand the `fsync`.
         path: Option<Text> = None, "\"/var/lib/walpost/checkpoint\"" | "\"/var/lib/walpost/other\"";
@@ -265,8 +265,7 @@ section! {
         topic: Text = Text::from("walpost.dead_letters"), "\"orders.dead_letters\"" | "\"walpost.dead_letters\"";
         /// A row that cannot become a record, or that the broker will never take. `park`: it is set aside, and so is every later event of its key
         /// until the letters of that key are sent or dropped, so that their order holds. `dead_letter`: later events of its key overtake it. `stop`:
-        /// the relay stops in front of it. With `checkpoint.store = "kafka"` it has to be `stop`, and `on_closed_route` has to be `hold`: a row that is set
-        /// aside in the database and a transaction of Kafka do not become durable as one.
+        /// the relay stops in front of it.
         on_bad_row: OnBadRow = OnBadRow::Park, "\"stop\"" | "\"park\"";
         /// A topic that is missing or forbidden. `hold`: everything waits until it is there. `dead_letter`: its rows are set aside as bad ones are.
         on_closed_route: OnClosedRoute = OnClosedRoute::Hold, "\"dead_letter\"" | "\"hold\"";

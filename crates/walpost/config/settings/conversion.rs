@@ -13,7 +13,7 @@ use super::{
     Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, LetterStore, Limits, Log, Retry, Routed, Settings, Sink,
     Source, Store,
 };
-use crate::config::finding::{Findings, Place};
+use crate::config::finding::Findings;
 use crate::config::raw::{self, LetterStoreKind, SinkKind, StoreKind};
 use crate::config::reader::{Field, secret_file};
 use crate::config::surroundings::Surroundings;
@@ -497,22 +497,6 @@ impl Conversion<'_> {
         if sets_aside && dead_letter.store.value == Some(LetterStoreKind::Postgres) {
             let reason = "with checkpoint.store = \"kafka\" a dead letter in the database and a transaction of Kafka cannot become durable as one; delete it, so that letters are kept in the topic dead_letter.topic, or write on_bad_row = \"stop\" and on_closed_route = \"hold\", or another checkpoint.store";
             self.fault(&dead_letter.store, reason);
-            return;
-        }
-        self.refuse_every_letter_of_groups(file);
-    }
-
-    /// Until sessions set rows aside within a group.
-    fn refuse_every_letter_of_groups(&mut self, file: &raw::File) {
-        let raw::File { checkpoint, dead_letter, .. } = file;
-        let place = |typed: Option<Place>| typed.or(checkpoint.store.place);
-        if dead_letter.on_bad_row.value != raw::OnBadRow::Stop {
-            let reason = "with the store \"kafka\" no row can be set aside yet; write on_bad_row = \"stop\" under [dead_letter], or another checkpoint.store";
-            self.findings.fault(&dead_letter.on_bad_row.key, place(dead_letter.on_bad_row.place), reason);
-        }
-        if dead_letter.on_closed_route.value != raw::OnClosedRoute::Hold {
-            let reason = "with the store \"kafka\" no row can be set aside yet; write on_closed_route = \"hold\" under [dead_letter], or another checkpoint.store";
-            self.findings.fault(&dead_letter.on_closed_route.key, place(dead_letter.on_closed_route.place), reason);
         }
     }
 

@@ -180,14 +180,6 @@ fn keys_that_do_not_go_together_are_told_which_to_change() {
         (with("", "[checkpoint]\nstore = \"file\"\npath = \"\""), "checkpoint.path: the path is empty"),
         (with("", "[checkpoint]\nstore = \"slot\"\npath = \"/x\""), "checkpoint.path: the store \"slot\" has no path"),
         (
-            with("", "[checkpoint]\nstore = \"kafka\""),
-            "dead_letter.on_bad_row: with the store \"kafka\" no row can be set aside",
-        ),
-        (
-            with("", "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\non_closed_route = \"dead_letter\""),
-            "dead_letter.on_closed_route: with the store \"kafka\" no row can be set aside",
-        ),
-        (
             with("", "[checkpoint]\nstore = \"kafka\"\n[dead_letter]\nstore = \"postgres\""),
             "dead_letter.store: with checkpoint.store = \"kafka\" a dead letter in the database and a transaction",
         ),
