@@ -351,6 +351,62 @@ fn an_idle_relay_lets_the_slot_move_and_commands_look_after_the_checkpoint() {
     assert_exactly_once(&rig, shared_kafka());
 }
 
+/// The same for a relay that sets rows aside in the transactions that carry its events, and whose topics take small records only.
+fn narrow(label: &str) -> Rig {
+    let mut rig = Rig::with_tables_on(shared_postgres(), shared_kafka(), label, &["public.outbox"]);
+    let (checkpoints, letters) =
+        (format!("checkpoint-{}", rig.database.name()), format!("letters-{}", rig.database.name()));
+    rig.configure(|config| {
+        config
+            .set("checkpoint", "store", r#""kafka""#)
+            .set("checkpoint", "topic", &format!("{checkpoints:?}"))
+            .set("dead_letter", "topic", &format!("{letters:?}"))
+            .set("dead_letter", "flood_limit", "100000")
+            .set("sink.kafka", "compression.type", r#""none""#)
+            .set("source", "wal_sender_timeout_ms", "2000")
+    });
+    rig.limit_records(5_000);
+    rig.init();
+    rig
+}
+
+/// How many letters stand so.
+#[track_caller]
+fn letters(rig: &Rig, states: &str) -> usize {
+    let listed = rig.call(&["dlq", "list", "--json", "--limit", "100000", "--state", states]);
+    listed.assert_success();
+    listed.output.lines().count()
+}
+
+#[test]
+fn a_row_is_an_event_or_a_letter_and_a_letter_that_is_sent_is_an_event_once_over_kills_of_the_relay() {
+    let rig = narrow("onceletters");
+    let running = rig.workload().keys(20, 200).largest_payload(30_000).pause(Duration::from_millis(20)).start();
+    for _ in 0..4 {
+        let relay = rig.start();
+        let before = letters(&rig, "waiting");
+        eventually("more letters", || letters(&rig, "waiting") > before);
+        relay.kill9().unwrap();
+    }
+    rig.limit_records(1_000_000);
+    for _ in 0..4 {
+        let relay = rig.start();
+        rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+        let before = letters(&rig, "sent");
+        eventually("more letters to be sent", || letters(&rig, "sent") > before);
+        relay.kill9().unwrap();
+    }
+    let relay = rig.start();
+    let _ = running.stop();
+    eventually("all letters to be sent", || {
+        rig.call(&["dlq", "replay", "--all", "--yes"]);
+        letters(&rig, "waiting,replay,drop") == 0
+    });
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, shared_kafka());
+}
+
 #[test]
 fn a_relay_that_may_create_makes_the_topic_of_checkpoints_where_nothing_else_is_missing() {
     let mut rig = rig(shared_kafka(), "topicless");
