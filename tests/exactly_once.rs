@@ -218,7 +218,6 @@ pub(crate) fn rig(kafka: &KafkaEndpoint, label: &str) -> Rig {
         config
             .set("checkpoint", "store", r#""kafka""#)
             .set("checkpoint", "topic", &format!("{topic:?}"))
-            .set("dead_letter", "on_bad_row", r#""stop""#)
             // A killed relay's slot is free again soon.
             .set("source", "wal_sender_timeout_ms", "2000")
     });

@@ -367,6 +367,9 @@ fn a_row_too_large_is_set_aside_in_the_topic_and_sent_in_order_once_its_topic_is
     assert_eq!(value(&relay, "walpost_parked_keys", &[]), 2.0);
     let causes: Vec<_> = open(&rig, &["--key", "a"]).iter().map(|letter| letter["cause"].clone()).collect();
     assert_eq!(causes, ["row", "parked", "parked", "parked"]);
+    let status: Value = serde_json::from_str(&rig.call(&["status", "--json"]).output).unwrap();
+    let told = &status["dead_letters"];
+    assert_eq!((&told["letters"], &told["roots"], &told["keys"]), (&5.into(), &2.into(), &2.into()), "{told}");
 
     // The next relay knows the keys from the first frame on.
     stop(relay);

@@ -158,9 +158,7 @@ impl Stand {
         let config = config.kafka(self.kafka.bootstrap());
         match way {
             Way::Producer | Way::AtLeastOnce => config,
-            Way::ExactlyOnce => {
-                config.set("checkpoint", "store", r#""kafka""#).set("dead_letter", "on_bad_row", r#""stop""#)
-            }
+            Way::ExactlyOnce => config.set("checkpoint", "store", r#""kafka""#),
         }
     }
 }

@@ -150,10 +150,7 @@ impl Turn<'_> {
             Contestant::Null => "type = \"null\"".to_owned(),
             Contestant::Kafka => self.kafka_sink()?,
             // A relay of its own: transactions go by its name.
-            Contestant::ExactlyOnce => format!(
-                "{}\n\n[checkpoint]\nstore = \"kafka\"\n\n[dead_letter]\non_bad_row = \"stop\"",
-                self.kafka_sink()?
-            ),
+            Contestant::ExactlyOnce => format!("{}\n\n[checkpoint]\nstore = \"kafka\"", self.kafka_sink()?),
         };
         let configuration = self.arena.configure(&self.backlog.database, &self.slot, &sink)?;
         let mut init = walpost("init", &configuration)?;

@@ -173,10 +173,8 @@ impl Stage {
             config = config.set("checkpoint", "store", r#""file""#).set("checkpoint", "path", &path);
         }
         if self.store == Store::Kafka {
-            config = config
-                .set("checkpoint", "store", r#""kafka""#)
-                .set("checkpoint", "topic", &toml_string(CHECKPOINTS))
-                .set("dead_letter", "on_bad_row", r#""stop""#);
+            config =
+                config.set("checkpoint", "store", r#""kafka""#).set("checkpoint", "topic", &toml_string(CHECKPOINTS));
         }
         let add = |config: Config, outbox: &Outbox| {
             config.outbox(outbox.table(), &[("route.topic.replacement", outbox.route().as_str())])
