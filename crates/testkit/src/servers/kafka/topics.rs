@@ -1,17 +1,20 @@
 //! Topics made by an admin client, which is quicker than Kafka's own program by the start of a Java machine.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaErrorCode;
 
 use super::KafkaEndpoint;
 use crate::servers::{Error, Result};
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// Between two questions whether a topic is gone.
+const POLL: Duration = Duration::from_millis(50);
 
 impl KafkaEndpoint {
     /// Makes a topic and returns when the broker has it. May be called from anywhere, also from within a runtime,
@@ -62,7 +65,7 @@ impl KafkaEndpoint {
         })
     }
 
-    /// Deletes a topic.
+    /// Deletes a topic, and waits until the broker knows it no more: before that it still takes records, which go with it.
     ///
     /// # Errors
     ///
@@ -70,7 +73,17 @@ impl KafkaEndpoint {
     pub fn delete_topic(&self, name: &str) -> Result<()> {
         self.ask(&format!("cannot delete the topic {name}"), async |admin, options| {
             let results = admin.delete_topics(&[name], options).await?;
-            results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
+            results
+                .into_iter()
+                .try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))?;
+            let since = Instant::now();
+            while admin.inner().fetch_metadata(None, LIMIT)?.topics().iter().any(|topic| topic.name() == name) {
+                if since.elapsed() > LIMIT {
+                    return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
+                }
+                thread::sleep(POLL);
+            }
+            Ok(())
         })
     }
 
