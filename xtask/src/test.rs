@@ -18,10 +18,6 @@ const TESTS: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "-
 /// Of the workspace, as all tests are: of one package, cargo would build everything once more with fewer features.
 const INTEGRATION: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--test", "integration"];
 
-/// Where Rust's test programs find how many tests to run beside each other.
-const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
-const MIN_THREADS: usize = 4;
-
 /// What runs on each of PostgreSQL's other versions every time: that rows arrive as they should, and every state of the slot. How Kafka
 /// compresses them has nothing to do with it.
 const ON_OTHER_VERSIONS: &[&str] =
@@ -197,20 +193,11 @@ fn test(steps: &mut Steps, kafka: &Kafka, stand: Stand<'_>, what: &[&str], filte
     let folder = programs.map(|folder| folder.display().to_string());
     environment.extend(folder.as_deref().map(|folder| (PROGRAMS_VARIABLE, folder)));
     environment.extend(program.map(|program| ("WALPOST_BINARY", program)));
-    let threads = threads().to_string();
-    if std::env::var_os(THREADS_VARIABLE).is_none() {
-        environment.push((THREADS_VARIABLE, &threads));
-    }
     say!("==> tests");
     let outcome = run_cargo(&[what, &["--"], filters].concat(), &environment);
     // Dropping it would do; stopped in order it also proves that nobody holds it up.
     let stopped = postgres.stop(Stop::Fast, Duration::from_secs(20));
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
-}
-
-/// How many tests run beside each other: most wait for a server most of the time, so that two processors have room for more than two.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(MIN_THREADS, |processors| processors.get().max(MIN_THREADS))
 }
 
 #[cfg(test)]
