@@ -80,6 +80,7 @@ async fn create_by(admin: &AdminClient<DefaultClientContext>, topic: &str, purpo
     };
     let deadline = Instant::now() + LIMIT;
     while is_new && described(admin, topic, deadline).await.is_none() && Instant::now() < deadline {
+        // No broker tells when the others have heard of it.
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     Ok(is_new)

@@ -30,7 +30,6 @@ use walpost_core::position::{Checkpoint, Identity, Timeline};
 use walpost_core::record::{Headers, Record};
 
 use crate::checkpoints::form;
-use crate::classify;
 use crate::letters::{GroupLetters, LetterTopic};
 use crate::producer::Producer;
 use crate::settings::{SettingFault, Settings};
@@ -43,7 +42,7 @@ const OPEN_LIMIT: Duration = Duration::from_secs(15);
 /// How long an abort may take. Whoever opens next aborts what this one leaves, and so does the broker after a while.
 const ABORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long to wait before a full queue is offered the checkpoint again.
+/// How long to wait before a full queue is offered the same again.
 const FULL: Duration = Duration::from_millis(20);
 
 /// The ticket of the checkpoint's record. No session comes so far: see [`Tag`](crate::inbox::Tag).
@@ -192,9 +191,20 @@ impl Transactional {
 
     /// Hands over what the client had no room for.
     async fn send_letters(&mut self, deadline: Instant) -> Result<(), Failure> {
+        self.offer(deadline, Self::hand_letters_on).await?;
+        self.letters_failure().map_or(Ok(()), Err)
+    }
+
+    /// Offers something to the client until it has room for it.
+    async fn offer(
+        &mut self,
+        deadline: Instant,
+        mut hand_over: impl FnMut(&mut Self) -> Result<(), Refusal>,
+    ) -> Result<(), Failure> {
         loop {
-            match self.hand_letters_on() {
-                Ok(()) => return self.letters_failure().map_or(Ok(()), Err),
+            match hand_over(self) {
+                Ok(()) => return Ok(()),
+                // The client tells nobody when there is room, but for the reports, which are not ours alone.
                 Err(Refusal::Full) if Instant::now() < deadline => tokio::time::sleep(FULL).await,
                 Err(Refusal::Full) => return Err(Failure::new(Class::Sink, Refusal::Full.to_string())),
                 Err(Refusal::Failed(failure)) => return Err(self.fence_or(failure)),
@@ -221,9 +231,10 @@ impl Transactional {
     /// Whether the broker has every letter whose report came. They are no row's, so nobody else gets their reports.
     fn take_reports_of_letters(&mut self) -> Result<(), Failure> {
         let Some(letters) = &mut self.letters else { return Ok(()) };
+        let context = self.producer.client.client().context();
         for report in self.producer.reports.extract_if(.., |report| report.ticket == LETTER) {
             if let Err(loss) = report.outcome {
-                letters.failed(classify::failure(loss.code, &loss.record()));
+                letters.failed(context.failure(loss.code, &loss.record()));
             }
         }
         match self.letters_failure() {
@@ -260,14 +271,7 @@ impl Transactional {
 
     async fn send_checkpoint(&mut self, checkpoint: Option<&Checkpoint>, deadline: Instant) -> Result<(), Failure> {
         let record = self.record_of(checkpoint);
-        loop {
-            match self.producer.publish(CHECKPOINT, &record) {
-                Ok(()) => return Ok(()),
-                Err(Refusal::Full) if Instant::now() < deadline => tokio::time::sleep(FULL).await,
-                Err(Refusal::Full) => return Err(Failure::new(Class::Sink, Refusal::Full.to_string())),
-                Err(Refusal::Failed(failure)) => return Err(self.fence_or(failure)),
-            }
-        }
+        self.offer(deadline, |sink| sink.producer.publish(CHECKPOINT, &record)).await
     }
 
     fn record_of(&self, checkpoint: Option<&Checkpoint>) -> Record {

@@ -289,6 +289,7 @@ impl Target {
             if slot.and_then(|slot| slot.confirmed).is_none_or(|confirmed| confirmed >= wanted) {
                 return Ok(());
             }
+            // The server tells nobody when a slot has moved.
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }

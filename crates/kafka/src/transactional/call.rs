@@ -82,6 +82,7 @@ fn repeat(client: &ThreadedProducer<Context>, call: Call, may_go_on: impl Fn() -
         if !is_retriable(&error) || !may_go_on() {
             return Err(Failed::Refused(error));
         }
+        // A broker that is still at the last transaction says so at once, and not when it is done. On a thread of its own.
         std::thread::sleep(PAUSE.saturating_sub(since.elapsed()));
     }
 }

@@ -25,6 +25,7 @@ impl Pace {
     /// Lies down if that is worth it, at most once a batch.
     pub(super) fn gather(&mut self) {
         if std::mem::take(&mut self.is_worth_it) {
+            // A timer of the runtime is no finer than a millisecond.
             std::thread::sleep(GATHER);
         }
     }

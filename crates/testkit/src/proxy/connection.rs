@@ -153,6 +153,7 @@ async fn pump(
             Err(_) => return Over::Cut(Cut::Reset),
         }
         if let Behaviour::Slow { .. } = behaviour {
+            // Time is what a slow network is made of.
             tokio::time::sleep(Duration::from_secs(1) / SHARES).await;
         }
     }

@@ -81,6 +81,7 @@ impl KafkaEndpoint {
                 if since.elapsed() > LIMIT {
                     return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
                 }
+                // No broker tells when it has let go of a topic.
                 thread::sleep(POLL);
             }
             Ok(())
