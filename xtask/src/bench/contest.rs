@@ -74,11 +74,14 @@ impl Arena {
         Ok(())
     }
 
-    /// Writes a configuration that says nothing but what has to be said.
+    /// Writes a configuration that says nothing but what has to be said. What a broker keeps for a relay it keeps by its name, so that each load has
+    /// names of its own.
     fn configure(&self, database: &str, slot: &str, sink: &str) -> Result<PathBuf> {
         let url = self.postgres.url(database);
         let text = format!(
-            r#"[source]
+            r#"name = "{slot}.{database}"
+
+[source]
 url = "{url}"
 slot = "{slot}"
 publication = "walpost"
