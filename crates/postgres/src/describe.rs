@@ -28,8 +28,8 @@ use walpost_core::description::{ColumnDescription, Description, TypeDescription,
 use walpost_core::port::Describe;
 
 use crate::connection::{ConnectionSettings, Endpoint};
-use crate::error::{Error, Phase};
-use crate::sql::Session;
+use crate::error::Error;
+use crate::sql::{Session, field};
 
 /// How long a statement may take.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -149,10 +149,6 @@ fn kind(row: &Row) -> Result<TypeKind, Error> {
         (_, Some(element)) => TypeKind::Array { element },
         (_, None) => TypeKind::Base,
     })
-}
-
-fn field<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, Error> {
-    row.try_get(column).map_err(|error| Error::from_sql(error, Phase::Query))
 }
 
 /// A text or name. A database in `SQL_ASCII` may have any bytes in it, and one label that is not UTF-8 must not stop the stream:

@@ -12,7 +12,7 @@ use crate::connection::{ConnectionSettings, Endpoint};
 use crate::error::{Error, Phase};
 use crate::identifier::SlotName;
 use crate::replication;
-use crate::sql::Session;
+use crate::sql::{Session, field};
 
 /// The first version that carries slots over.
 pub const FIRST_VERSION: i32 = 170_000;
@@ -45,12 +45,11 @@ SELECT current_setting('server_version_num')::int AS version,
 /// The session has ended.
 pub async fn look(session: &Session, slot: &SlotName) -> Result<Failover, Error> {
     let row = session.query_one(LOOK, &[&slot.as_str()]).await?;
-    let refused = |error| Error::from_sql(error, Phase::Query);
     Ok(Failover {
-        version: row.try_get("version").map_err(refused)?,
-        is_carried: row.try_get("is_carried").map_err(refused)?,
-        standbys: row.try_get("standbys").map_err(refused)?,
-        waits_for: row.try_get("waits_for").map_err(refused)?,
+        version: field(&row, "version")?,
+        is_carried: field(&row, "is_carried")?,
+        standbys: field(&row, "standbys")?,
+        waits_for: field(&row, "waits_for")?,
     })
 }
 

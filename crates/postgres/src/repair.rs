@@ -12,10 +12,10 @@
 use walpost_core::outbox::TableName;
 use walpost_core::time::Timestamp;
 
-use crate::error::{Error, Phase};
+use crate::error::Error;
 use crate::identifier::{SlotName, quote_identifier};
 use crate::snapshot::Table;
-use crate::sql::Session;
+use crate::sql::{Session, field};
 
 /// What the server knows of the times of commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,13 +99,16 @@ WHERE oldest_commit_ts_xid::text::int8 > 2 AND id < 4294967296";
 pub async fn outbox(session: &Session, name: &TableName) -> Result<Option<Outbox>, Error> {
     let rows = session.query(OUTBOX, &[&name.schema, &name.table]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let get = |column| row.try_get(column).map_err(refused);
     Ok(Some(Outbox {
-        id: row.try_get("oid").map_err(refused)?,
-        is_partitioned: row.try_get("is_partitioned").map_err(refused)?,
-        may_be_read: row.try_get("may_be_read").map_err(refused)?,
-        hides_rows: row.try_get("hides_rows").map_err(refused)?,
-        changes: Changes { inserts: get("inserts")?, updates: get("updates")?, deletes: get("deletes")? },
+        id: field(row, "oid")?,
+        is_partitioned: field(row, "is_partitioned")?,
+        may_be_read: field(row, "may_be_read")?,
+        hides_rows: field(row, "hides_rows")?,
+        changes: Changes {
+            inserts: field(row, "inserts")?,
+            updates: field(row, "updates")?,
+            deletes: field(row, "deletes")?,
+        },
     }))
 }
 
@@ -115,11 +118,11 @@ pub async fn outbox(session: &Session, name: &TableName) -> Result<Option<Outbox
 /// The session has ended.
 pub async fn tracks_commits(session: &Session) -> Result<TracksCommits, Error> {
     let row = session.query_one("SELECT current_setting('track_commit_timestamp')::bool", &[]).await?;
-    if !row.try_get::<_, bool>(0).map_err(refused)? {
+    if !field::<bool>(&row, 0)? {
         return Ok(TracksCommits::No);
     }
     let row = session.query_one(FIRST_TRACKED, &[]).await?;
-    let first: Option<i64> = row.try_get(0).map_err(refused)?;
+    let first: Option<i64> = field(&row, 0)?;
     Ok(TracksCommits::Since(first.map(Timestamp::from_postgres_micros)))
 }
 
@@ -134,18 +137,23 @@ pub async fn tally(session: &Session, table: &Table, id: &str, since: Timestamp)
          count(*) FILTER (WHERE t < $1) AS older, count(*) FILTER (WHERE t IS NULL) AS unknown FROM (SELECT {time} AS t {from}) AS counted"
     );
     let row = session.query_one(&count, &[&since.postgres_micros()]).await?;
-    let get = |column| row.try_get::<_, i64>(column).map_err(refused);
     let time_of = |column| {
-        let micros: Option<i64> = row.try_get(column).map_err(refused)?;
+        let micros: Option<i64> = field(&row, column)?;
         Ok::<_, Error>(micros.map(Timestamp::from_postgres_micros))
     };
-    let rows = get("rows")?;
+    let rows: i64 = field(&row, "rows")?;
     let first = time_of("first")?;
     let ids = match first {
         Some(_) => id_at(session, table, id, since, "").await?.zip(id_at(session, table, id, since, "DESC").await?),
         None => None,
     };
-    Ok(Tally { rows, span: first.zip(time_of("last")?), ids, older: get("older")?, unknown: get("unknown")? })
+    Ok(Tally {
+        rows,
+        span: first.zip(time_of("last")?),
+        ids,
+        older: field(&row, "older")?,
+        unknown: field(&row, "unknown")?,
+    })
 }
 
 /// The id of the row at one end; `None` where there is no such column.
@@ -162,7 +170,7 @@ async fn id_at(
     let order: Vec<String> = table.order().iter().map(|key| format!("{key} {direction}")).collect();
     let (id, from, order) = (quote_identifier(id), table.source_since(since), order.join(", "));
     let rows = session.query(&format!("SELECT o.{id}::text {from} ORDER BY {order} LIMIT 1"), &[]).await?;
-    rows.first().map(|row| row.try_get::<_, Option<String>>(0).map_err(refused)).transpose().map(Option::flatten)
+    rows.first().map(|row| field::<Option<String>>(row, 0)).transpose().map(Option::flatten)
 }
 
 /// Keeps others from mending the same slot for as long as the session lives. Where another does already, answers its process.
@@ -173,7 +181,7 @@ pub async fn lock(session: &Session, slot: &SlotName) -> Result<Result<(), Optio
     const KEY: &str = "hashtextextended('walpost repair of ' || $1::text, 0)";
     let name = slot.as_str();
     let row = session.query_one(&format!("SELECT pg_try_advisory_lock({KEY})"), &[&name]).await?;
-    if row.try_get(0).map_err(refused)? {
+    if field(&row, 0)? {
         return Ok(Ok(()));
     }
     let holder = format!(
@@ -181,7 +189,7 @@ pub async fn lock(session: &Session, slot: &SlotName) -> Result<Result<(), Optio
          AND (classid::int8 << 32) | objid::int8 = {KEY} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     );
     let rows = session.query(&holder, &[&name]).await?;
-    Ok(Err(rows.first().map(|row| row.try_get(0).map_err(refused)).transpose()?))
+    Ok(Err(rows.first().map(|row| field(row, 0)).transpose()?))
 }
 
 /// Drops the slot.
@@ -198,8 +206,4 @@ pub async fn drop_slot(session: &Session, slot: &SlotName) -> Result<(), Error> 
 /// The server refuses, or transactions that were running have not ended in time.
 pub async fn create_slot(session: &mut Session, slot: &SlotName, failover: bool) -> Result<(), Error> {
     crate::setup::create_slot(session, &crate::setup::slot_sql(slot, failover)).await
-}
-
-fn refused(error: tokio_postgres::Error) -> Error {
-    Error::from_sql(error, Phase::Query)
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, Phase};
 use crate::failover;
 use crate::identifier::SlotName;
 use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
-use crate::sql::Session;
+use crate::sql::{Session, field};
 
 pub use plan::plan;
 pub(crate) use plan::{made_anew, slot_sql, younger};
@@ -196,10 +196,7 @@ async fn missing_schemas(session: &Session, tables: &[TableName]) -> Result<Vec<
     let missing = "SELECT name FROM unnest($1::text[]) AS name \
                    WHERE name NOT IN (SELECT nspname::text FROM pg_namespace) ORDER BY name";
     let rows = session.query(missing, &[&wanted]).await?;
-    rows.iter()
-        .map(|row| row.try_get(0))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Error::from_sql(error, Phase::Query))
+    rows.iter().map(|row| field(row, 0)).collect()
 }
 
 const HAS_CHECKPOINT_TABLE: &str = "SELECT to_regclass('walpost.checkpoint') IS NOT NULL";
@@ -213,7 +210,7 @@ SELECT bool_and(to_regclass('walpost.dead_letter' || part) IS NOT NULL) FROM unn
 
 async fn is_true(session: &Session, question: &str) -> Result<bool, Error> {
     let row = session.query_one(question, &[]).await?;
-    row.try_get(0).map_err(|error| Error::from_sql(error, Phase::Query))
+    field(&row, 0)
 }
 
 /// How long the slot may take to be made: the server waits for every transaction that is running.

@@ -8,12 +8,14 @@
 //!
 //! A session does not reconnect; whoever owns it opens another.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::row::RowIndex;
+use tokio_postgres::types::{FromSql, ToSql};
 use tokio_postgres::{Client, Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -105,7 +107,7 @@ impl Session {
 
     async fn is_in_recovery(&self) -> Result<bool, Error> {
         let row = self.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await?;
-        row.try_get(0).map_err(|error| Error::from_sql(error, Phase::Query))
+        field(&row, 0)
     }
 
     /// Runs statements that return nothing of interest.
@@ -211,6 +213,11 @@ fn config(settings: &ConnectionSettings, endpoint: &Endpoint, statement_timeout:
         config.tcp_user_timeout(timeout);
     }
     config
+}
+
+/// A column of a row, by its name or place.
+pub(crate) fn field<'a, T: FromSql<'a>>(row: &'a Row, column: impl RowIndex + Display) -> Result<T, Error> {
+    row.try_get(column).map_err(|error| Error::from_sql(error, Phase::Query))
 }
 
 #[cfg(test)]

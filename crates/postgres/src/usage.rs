@@ -12,9 +12,9 @@
 use tokio_postgres::types::PgLsn;
 use walpost_core::lsn::Lsn;
 
-use crate::error::{Error, Phase};
+use crate::error::Error;
 use crate::identifier::SlotName;
-use crate::sql::Session;
+use crate::sql::{Session, field};
 
 // Transactions without an id have written nothing, and hold nothing back.
 const USAGE: &str = "
@@ -98,8 +98,4 @@ pub async fn usage(session: &Session, slot: &SlotName) -> Result<Usage, Error> {
         oldest_writer_s: field(&row, "oldest_writer_s")?,
         slot,
     })
-}
-
-fn field<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a tokio_postgres::Row, column: &str) -> Result<T, Error> {
-    row.try_get(column).map_err(|error| Error::from_sql(error, Phase::Query))
 }

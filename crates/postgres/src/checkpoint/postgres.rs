@@ -13,9 +13,9 @@ use walpost_core::position::{Checkpoint, Epoch, SettledRows, SystemIdentifier, T
 
 use super::Error;
 use crate::connection::ConnectionSettings;
-use crate::error::{Error as SqlError, Phase};
+use crate::error::Error as SqlError;
 use crate::server_time::ServerTime;
-use crate::sql::Session;
+use crate::sql::{self, Session};
 
 // By way of JSON, a table that an earlier walpost made can be read, which lacks the columns of settled rows: `walpost init` reads it
 // before it adds them.
@@ -271,7 +271,7 @@ impl Written {
 }
 
 fn field<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, Error> {
-    row.try_get(column).map_err(|error| Error::Postgres { source: SqlError::from_sql(error, Phase::Query) })
+    sql::field(row, column).map_err(|source| Error::Postgres { source })
 }
 
 /// A number of a signed column that is never negative.

@@ -16,8 +16,8 @@ use walpost_core::record::Record;
 
 use super::text::Repertoire;
 use super::{Error, headers, text};
-use crate::error::{Error as SqlError, Phase};
 use crate::server_time::ServerTime;
+use crate::sql;
 
 /// The words of the column `cause`.
 pub(super) const ROW: &str = "row";
@@ -365,7 +365,7 @@ impl Columns<'_> {
 
 /// A column of a row.
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a SqlRow, column: &str) -> Result<T, Error> {
-    row.try_get(column).map_err(|error| Error::from(SqlError::from_sql(error, Phase::Query)))
+    Ok(sql::field(row, column)?)
 }
 
 #[cfg(test)]

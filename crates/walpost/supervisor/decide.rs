@@ -1,0 +1,269 @@
+//! What ended an attempt, and what is done about it: try again, wait for whoever has the slot, or end with a sentence and a
+//! code of its own.
+//!
+//! Each edge has classified its errors; here alone it is decided what follows, and nothing is done but to write the log.
+
+use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
+use walpost_core::finding::Finding;
+use walpost_core::position::Identity;
+use walpost_core::session::{Cause, SessionError};
+use walpost_core::start::StartState;
+use walpost_postgres::checkpoint;
+use walpost_postgres::error::{Class, Error as PostgresError};
+
+use super::memory::Rest;
+use crate::commands::Hindrance;
+use crate::exit::{Ended, Exit};
+use crate::{journal, letters, store};
+
+/// What ended an attempt.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The relay was told to stop while no session lived. What the last one left, if there was one.
+    StoppedBefore(Rest),
+    /// PostgreSQL could not be reached, or refused.
+    Postgres(PostgresError),
+    /// The checkpoint store could not be read or claimed.
+    Checkpoint(store::Error),
+    /// It cannot be reached any more by a relay that has streamed.
+    StoreAway(store::Error),
+    /// The brokers refused us for somebody who came after us, or for a transaction that had grown too old.
+    Fenced(Failure),
+    /// A transaction of the sink could not begin, or was not committed.
+    Transaction(Failure),
+    /// The dead letters could not be read.
+    Letters(letters::Error),
+    /// Server, slot and checkpoint do not fit together.
+    Start(StartState),
+    /// The server's end of our own last connection still has the slot.
+    Lingering(StartState),
+    /// Where we streamed before is a standby now, or only a standby answers: a failover is under way.
+    NoPrimary(StartState),
+    /// Rows of an outbox would be passed over.
+    Unpublished(Finding),
+    /// No row of an outbox could be published; all that is wrong.
+    Misfit(Vec<Finding>),
+    /// The checkpoint has moved between our look at it and our hold of the slot.
+    Moved,
+    /// The sink will take nothing.
+    Sink(Failure),
+    /// What may be created cannot be.
+    Unprepared(Ended),
+    /// A session ended.
+    Session { cause: Cause, rest: Rest, source_error: Option<PostgresError> },
+}
+
+impl Trouble {
+    /// The word for it among the figures.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::StoppedBefore(_) => "stopped",
+            Self::Postgres(_) => "postgres",
+            Self::Checkpoint(_) | Self::StoreAway(_) => "checkpoint",
+            Self::Fenced(_) => "fenced",
+            Self::Transaction(_) => "transaction",
+            Self::Letters(_) => "dead_letters",
+            Self::Start(_) => "start",
+            Self::Lingering(_) => "lingering",
+            Self::NoPrimary(_) => "no_primary",
+            Self::Unpublished(_) => "unpublished",
+            Self::Misfit(_) => "misfit",
+            Self::Moved => "checkpoint_moved",
+            Self::Sink(_) => "sink",
+            Self::Unprepared(_) => "unprepared",
+            Self::Session { cause, .. } => match cause {
+                Cause::Stopped => "stopped",
+                Cause::SourceLost => "source_lost",
+                Cause::Silent => "source_silent",
+                Cause::Broken(_) => "protocol",
+                Cause::Undeliverable(..) => "undeliverable",
+                Cause::Aborted(..) => "transaction",
+            },
+        }
+    }
+}
+
+impl From<Hindrance> for Trouble {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Postgres(error) => Self::Postgres(error),
+            Hindrance::Checkpoint(error) => Self::Checkpoint(error),
+            Hindrance::Letters(error) => Self::Letters(error),
+            Hindrance::Refused(ended) => Self::Unprepared(ended),
+        }
+    }
+}
+
+/// What is done about it.
+#[derive(Debug)]
+pub(super) enum Decision {
+    /// Try again after the next wait.
+    Again(String),
+    /// Somebody else has the slot: ask again soon, for as long as it takes. That is how a second instance stands by.
+    StandBy(String),
+    /// As above, but it is ourselves: nobody publishes meanwhile.
+    Linger(String),
+    /// End the process.
+    End(Result<Exit, Ended>),
+}
+
+impl Decision {
+    fn end_with(exit: Exit, sentence: impl Into<String>) -> Self {
+        Self::End(Err(Ended::with_sentence(exit, sentence)))
+    }
+}
+
+/// What is done about what ended an attempt: the one place that decides it.
+pub(super) fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
+    match trouble {
+        Trouble::StoppedBefore(rest) => stopped(rest),
+        Trouble::Moved => Decision::Again("the checkpoint has moved meanwhile".to_owned()),
+        Trouble::NoPrimary(state) => Decision::Again(state.sentence()),
+        Trouble::Start(state @ StartState::SlotBusy { .. }) => Decision::StandBy(state.sentence()),
+        // A walsender that hangs, or that has not noticed yet that we are gone.
+        Trouble::Lingering(state) => Decision::Linger(format!(
+            "{}, which is our own last connection: the server has not noticed its end, or the process hangs; it is waited for; to end it: SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{slot}'",
+            state.sentence()
+        )),
+        Trouble::Start(state) => {
+            let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
+            Decision::end_with(Exit::of_start(&state), sentence)
+        }
+        Trouble::Unpublished(finding) => Decision::end_with(Exit::SourceRefused, finding.without_severity()),
+        Trouble::Misfit(findings) => misfit(&findings),
+        Trouble::Postgres(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
+        Trouble::Checkpoint(error) => checkpoint_failed(&error),
+        Trouble::StoreAway(error) => Decision::Again(error.sentence()),
+        // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
+        Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
+        Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
+        Trouble::Letters(error) => letters_failed(&error, sink_refusal),
+        Trouble::Unprepared(ended) => Decision::End(Err(ended)),
+        Trouble::Sink(verdict) => Decision::end_with(sink_refusal, verdict.reason),
+        Trouble::Session { cause, rest, source_error } => session_ended(cause, rest, source_error, sink_refusal, slot),
+    }
+}
+
+/// What is done about the end of a session.
+fn session_ended(
+    cause: Cause,
+    rest: Rest,
+    source_error: Option<PostgresError>,
+    sink_refusal: Exit,
+    slot: &str,
+) -> Decision {
+    match cause {
+        Cause::Stopped => stopped(rest),
+        Cause::SourceLost => match source_error {
+            Some(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
+            None => Decision::Again("the connection was given up".to_owned()),
+        },
+        Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
+        Cause::Broken(error @ SessionError::Row { identity, .. }) => {
+            let sentence = format!("{error}; {}", skipping(slot, identity));
+            Decision::end_with(Exit::BadRow, sentence)
+        }
+        Cause::Broken(error @ SessionError::Updated(_)) => Decision::End(Err(Ended::because(Exit::BadRow, error))),
+        Cause::Broken(error) => Decision::Again(chain(&error)),
+        Cause::Aborted(_, failure) => transaction_failed(failure, sink_refusal),
+        Cause::Undeliverable(identity, failure) => {
+            Decision::End(Err(undeliverable(identity, &failure, sink_refusal, slot)))
+        }
+    }
+}
+
+/// The end of a relay of whose outboxes one lets no row through.
+fn misfit(findings: &[Finding]) -> Decision {
+    findings.iter().for_each(journal::finding);
+    let sentence = match findings.len() {
+        1 => "a fault keeps every row of an outbox from being published".to_owned(),
+        count => format!("{count} faults keep every row of an outbox from being published"),
+    };
+    Decision::end_with(Exit::SourceRefused, sentence)
+}
+
+/// What is done about a checkpoint that could not be read or claimed.
+fn checkpoint_failed(error: &store::Error) -> Decision {
+    // Like the slot: another instance has it, or the writer of our own last connection is still at it.
+    if let store::Error::Own(error @ checkpoint::Error::Locked { .. }) = error {
+        return Decision::StandBy(chain(error));
+    }
+    match error.class() {
+        Some(class) => judge(class, &error.sentence(), error.exit()),
+        None if error.is_retried() => Decision::Again(error.sentence()),
+        None => {
+            let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
+            Decision::end_with(error.exit(), sentence)
+        }
+    }
+}
+
+/// What is done about a transaction of the sink that failed: its rows come again with the next session.
+fn transaction_failed(failure: Failure, sink_refusal: Exit) -> Decision {
+    match failure.class {
+        DeliveryClass::Configuration => Decision::end_with(sink_refusal, failure.reason),
+        DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => {
+            Decision::Again(failure.reason)
+        }
+    }
+}
+
+/// What is done about dead letters that could not be read.
+fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
+    match (error.class(), error.remedy()) {
+        (Some(class), _) => judge(class, &error.sentence(), Exit::SourceRefused),
+        (None, None) => Decision::Again(error.sentence()),
+        (None, Some(remedy)) => {
+            let sentence = journal::with_remedy(&error.sentence(), Some(&remedy));
+            Decision::end_with(sink_refusal, sentence)
+        }
+    }
+}
+
+/// The end of a relay that was told to stop.
+fn stopped(rest: Rest) -> Decision {
+    if rest.is_nothing() {
+        return Decision::End(Ok(Exit::Success));
+    }
+    let sentence = format!("stopped with {rest}; the next start publishes again what comes after it");
+    Decision::end_with(Exit::ForcedStop, sentence)
+}
+
+/// What is done about an error of PostgreSQL, or of a checkpoint store; `refusal` is the code where only an operator can help.
+fn judge(class: Class, reason: &str, refusal: Exit) -> Decision {
+    match class {
+        Class::Transient | Class::ShuttingDown => Decision::Again(reason.to_owned()),
+        Class::SlotBusy => Decision::StandBy(reason.to_owned()),
+        Class::Unforeseen => {
+            tracing::error!(reason, "this was not foreseen");
+            Decision::Again(reason.to_owned())
+        }
+        Class::NeedsOperator(remedy) => {
+            let sentence = journal::with_remedy(reason, Some(remedy));
+            Decision::end_with(refusal, sentence)
+        }
+    }
+}
+
+/// The end of a relay whose record the sink did not take, where nothing else may be done about it.
+fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit, slot: &str) -> Ended {
+    let row = format!("commit {}, insert {} of its transaction", identity.commit_lsn, identity.ordinal + 1);
+    match failure.class {
+        DeliveryClass::Configuration => Ended::with_sentence(sink_refusal, format!("{row}: {failure}")),
+        DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => {
+            Ended::with_sentence(Exit::BadRow, format!("{row}: {failure}; {}", skipping(slot, identity)))
+        }
+    }
+}
+
+/// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
+/// after the start of its commit record is enough, and nothing of the next one is passed over.
+fn skipping(slot: &str, identity: Identity) -> String {
+    format!(
+        "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",
+        identity.commit_lsn
+    )
+}
+
+#[cfg(test)]
+mod tests;
