@@ -1,22 +1,18 @@
-//! The way out: which record is handed to the sink next, which row is set aside instead, and what a failed delivery does to
-//! those after it.
+//! The way out: which record is handed to the sink next, and which row is set aside instead.
 //!
-//! Order comes first. After a failed report nothing is handed over until the sink has given everything back; then what is
-//! not acknowledged goes again in the order of the log, one at a time until past the failure. A row is judged bad only when
-//! it was sent alone, for a failed batch blames innocents.
+//! Order comes first. Records leave in the order of the log; what a failed delivery does to those after it is said in [`judgement`].
 //!
 //! Whether a row is set aside is decided in its turn, when it would be handed over, and never taken back: from then on its key is
 //! parked, and so is every row of it that comes after. Where too much lies with the dead letters already, the row is held, and all
 //! that was taken from the log behind it; only letters that go again pass, for they are the way out.
-//!
-//! Where records and position are committed as one group, a failed report takes the group with it and so the session. Then a row is judged
-//! over several sessions, which hand on what they learned ([`Lessons`]).
+
+mod judgement;
 
 use crate::backoff::Backoff;
-use crate::failure::{Class, Failure};
+use crate::failure::Failure;
 use crate::ledger::{Item, Ledger, Origin, Report};
 use crate::lsn::Lsn;
-use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, Marked, OnBadRow, OnClosedRoute};
+use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, Marked};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::Identity;
 use crate::record::Record;
@@ -24,6 +20,8 @@ use crate::time::Moment;
 
 use super::lessons::Lessons;
 use super::letters::{Letters, Order};
+
+use judgement::{Flow, Verdict};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -50,25 +48,6 @@ pub(super) struct Outbound {
     pub(super) stale_reports: u64,
 }
 
-/// How records are handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    /// As fast as the sink takes them.
-    Flowing,
-    /// The sink refused a record at once; those in front of it are awaited, then it is offered alone.
-    Draining { alone_until: Ticket },
-    /// The sink has to give everything back.
-    Resetting { alone_until: Ticket, is_asked: bool },
-    /// The sink could not be made anew, and takes nothing until it is. It is tried again at this moment.
-    Shut { alone_until: Ticket, resume_at: Moment },
-    /// The sink has given everything back; the reports of it are awaited.
-    Collecting { alone_until: Ticket, resume_at: Moment },
-    /// Nothing is handed over before this moment.
-    Waiting { alone_until: Ticket, resume_at: Moment },
-    /// One at a time, up to and with this one.
-    Singly { alone_until: Ticket },
-}
-
 /// A row that is to be set aside while too much lies there already.
 #[derive(Debug)]
 struct Held {
@@ -85,20 +64,6 @@ enum Fate {
     Hold(Failure),
     /// It was held and is tried again, or has failed before.
     PublishAlone,
-}
-
-/// What becomes of a record that failed alone.
-enum Sentence {
-    SetAside(Cause),
-    /// It is a letter, and lies there still.
-    Return(LetterId),
-}
-
-/// A failure that ends the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) identity: Option<Identity>,
-    pub(super) failure: Failure,
 }
 
 /// How long to wait before a full sink is offered a record again, if no report comes.
@@ -211,18 +176,6 @@ impl Outbound {
         self.ledger.record(ticket)
     }
 
-    /// Whether the sink has to be reset now. Says so once.
-    pub(super) fn take_reset(&mut self, now: Moment) -> bool {
-        self.turn(now);
-        match &mut self.flow {
-            Flow::Resetting { is_asked, .. } if !*is_asked => {
-                *is_asked = true;
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// The sink did not accept a record that was offered.
     pub(super) fn refused(&mut self, ticket: Ticket, refusal: Refusal, now: Moment) {
         let was_alone = self.is_alone(ticket);
@@ -263,24 +216,6 @@ impl Outbound {
                 self.judge(ticket, failure, was_alone, false, now);
             }
         }
-    }
-
-    /// The sink was reset, or could not be.
-    pub(super) fn sink_reset(&mut self, outcome: Result<(), Failure>, now: Moment) {
-        let Flow::Resetting { alone_until, .. } = self.flow else { return };
-        let wait = self.backoff.next_wait();
-        self.flow = match outcome {
-            Ok(()) => Flow::Collecting { alone_until, resume_at: now.after(wait) },
-            Err(failure) if failure.class == Class::Configuration => {
-                let identity = self.ledger.item(alone_until).map(|item| item.identity).or(self.blamed);
-                self.verdict = Some(Verdict { identity, failure });
-                Flow::Collecting { alone_until, resume_at: now }
-            }
-            Err(failure) => {
-                self.trouble = Some(failure);
-                Flow::Shut { alone_until, resume_at: now.after(wait) }
-            }
-        };
     }
 
     /// When something may go that may not go now.
@@ -325,16 +260,6 @@ impl Outbound {
     /// The failure that ends the session, if there is one.
     pub(super) fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
-    }
-
-    /// Whether the sink may not be used by another before it is reset.
-    pub(super) fn needs_reset(&self) -> bool {
-        self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
-    }
-
-    /// Whether the sink has to give back what it has, or is at it.
-    pub(super) fn is_giving_back(&self) -> bool {
-        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
     }
 
     /// Once the row at which an earlier session failed is with the sink, alone, those behind it may flow again.
@@ -449,142 +374,6 @@ impl Outbound {
         }
         self.trouble = None;
         self.backoff.reset();
-    }
-
-    /// What the next session has to know of a failure that takes the group with it.
-    fn learn(&mut self, ticket: Ticket, failure: &Failure, was_alone: bool) {
-        let is_echo = failure.class == Class::Withdrawn && self.is_giving_back();
-        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping && !is_echo)
-        else {
-            return;
-        };
-        let sentence = if was_alone { self.sentence(ticket, failure) } else { None };
-        let is_blamed = matches!(failure.class, Class::Row | Class::Route);
-        match (origin, sentence) {
-            (Origin::Log(_), Some(Sentence::SetAside(cause))) => self.lessons.judge_row(*identity, cause),
-            (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
-            (Origin::Letter(_), Some(Sentence::Return(letter))) => {
-                self.lessons.judge_letter(letter, failure.reason.clone());
-            }
-            (Origin::Letter(letter), _) if is_blamed => self.lessons.suspect_letter(*letter),
-            (Origin::Letter(_), _) => {}
-        }
-    }
-
-    /// Decides what a failure means for the records after it.
-    fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
-        let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
-        self.blamed = self.ledger.item(ticket).map(|item| item.identity);
-        if was_alone && let Some(sentence) = self.sentence(ticket, &failure) {
-            if self.is_grouping && !was_refused {
-                return;
-            }
-            self.execute(ticket, sentence, &failure, now);
-            if !was_refused {
-                self.flow = Flow::Resetting { alone_until, is_asked: false };
-            }
-            return;
-        }
-        match (failure.class, was_alone) {
-            (Class::Configuration, _) | (Class::Row, true) => {
-                self.verdict = Some(Verdict { identity: self.blamed, failure });
-            }
-            // Taken back because another failed, which is reported too, or is to blame for it.
-            (Class::Withdrawn, _) if self.is_giving_back() => {}
-            (Class::Row | Class::Route, false) if was_refused && !self.is_giving_back() => {
-                self.trouble = Some(failure);
-                self.flow = Flow::Draining { alone_until };
-            }
-            (Class::Route, true) if was_refused => {
-                self.trouble = Some(failure);
-                self.flow = Flow::Waiting { alone_until, resume_at: now.after(self.backoff.next_wait()) };
-            }
-            (Class::Row | Class::Route | Class::Sink | Class::Withdrawn, _) => {
-                self.trouble = Some(failure);
-                self.flow = match self.flow {
-                    Flow::Collecting { resume_at, .. } => Flow::Collecting { alone_until, resume_at },
-                    Flow::Resetting { is_asked, .. } => Flow::Resetting { alone_until, is_asked },
-                    Flow::Shut { resume_at, .. } => Flow::Shut { alone_until, resume_at },
-                    Flow::Flowing | Flow::Draining { .. } | Flow::Waiting { .. } | Flow::Singly { .. } => {
-                        Flow::Resetting { alone_until, is_asked: false }
-                    }
-                };
-            }
-        }
-    }
-
-    /// What becomes of a record that failed alone, where waiting for it is not all that can be done.
-    ///
-    /// A letter goes again because an operator said so, and holds nobody up: where its route is still closed it lies there still.
-    fn sentence(&self, ticket: Ticket, failure: &Failure) -> Option<Sentence> {
-        let policy = &self.letters.policy;
-        match (failure.class, &self.ledger.item(ticket)?.origin) {
-            (Class::Row | Class::Route, Origin::Letter(letter)) => Some(Sentence::Return(*letter)),
-            (Class::Row, Origin::Log(_)) => {
-                let is_stop = policy.on_bad_row == OnBadRow::Stop;
-                (!is_stop).then(|| Sentence::SetAside(Cause::Row(failure.reason.clone())))
-            }
-            (Class::Route, Origin::Log(_)) => {
-                let is_hold = policy.on_closed_route == OnClosedRoute::Hold;
-                (!is_hold).then(|| Sentence::SetAside(Cause::Route(failure.reason.clone())))
-            }
-            (Class::Sink | Class::Withdrawn | Class::Configuration, _) => None,
-        }
-    }
-
-    fn execute(&mut self, ticket: Ticket, sentence: Sentence, failure: &Failure, now: Moment) {
-        match sentence {
-            Sentence::Return(letter) => {
-                self.ledger.give_up_letter(ticket);
-                self.letters.end(letter, Conclusion::Returned(failure.reason.clone()));
-                self.passed(ticket);
-            }
-            Sentence::SetAside(cause) => {
-                let Some(Item { origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
-                match self.letters.limit(&cause, row) {
-                    None => self.set_aside(ticket, cause),
-                    Some(trouble) => {
-                        let retry_at = now.after(self.backoff.next_wait());
-                        self.trouble = None;
-                        self.held = Some(Held { ticket, trouble, judged: Some((cause, retry_at)) });
-                    }
-                }
-            }
-        }
-    }
-
-    /// Moves on where only a report or time was awaited.
-    fn turn(&mut self, now: Moment) {
-        let is_clear = self.ledger.out() == 0;
-        self.flow = match self.flow {
-            Flow::Draining { alone_until } if is_clear => Flow::Singly { alone_until },
-            Flow::Collecting { alone_until, resume_at } if is_clear && now < resume_at => {
-                Flow::Waiting { alone_until, resume_at }
-            }
-            Flow::Collecting { alone_until, .. } if is_clear => Flow::Singly { alone_until },
-            Flow::Waiting { alone_until, resume_at } if now >= resume_at => Flow::Singly { alone_until },
-            Flow::Shut { alone_until, resume_at } if now >= resume_at => {
-                Flow::Resetting { alone_until, is_asked: false }
-            }
-            flow => flow,
-        };
-    }
-
-    /// Whether this record is the only one with the sink, sent alone on purpose.
-    fn is_alone(&self, ticket: Ticket) -> bool {
-        matches!(self.flow, Flow::Singly { .. }) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
-    }
-
-    fn alone_until(&self) -> Option<Ticket> {
-        match self.flow {
-            Flow::Flowing => None,
-            Flow::Draining { alone_until }
-            | Flow::Resetting { alone_until, .. }
-            | Flow::Shut { alone_until, .. }
-            | Flow::Collecting { alone_until, .. }
-            | Flow::Waiting { alone_until, .. }
-            | Flow::Singly { alone_until } => Some(alone_until),
-        }
     }
 }
 

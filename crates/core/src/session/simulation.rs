@@ -194,6 +194,7 @@ impl World {
         let topic = self.random.index(self.broker.closed.len());
         if self.random.one_in(if self.broker.closed[topic] { 15 } else { route_closed }) {
             self.broker.closed[topic] = !self.broker.closed[topic];
+            self.facts.were_closed[topic] = true;
             note!(self, "topic {topic} is closed: {}", self.broker.closed[topic]);
         }
         if self.random.one_in(if self.store.is_away { 15 } else { store_away }) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::poison::{Inventory, LoggedRow, Marked, Policy, Request};
+use crate::failure::Class;
+use crate::poison::{Inventory, LoggedRow, Marked, OnBadRow, Policy, Request};
 use crate::position::Timeline;
 use crate::record::Headers;
 

@@ -19,12 +19,17 @@ pub(super) struct Facts {
     pub(super) events: Vec<Event>,
     /// The last event of each lane that was not there before.
     newest: [Option<usize>; LANES],
-    /// The same of each key that was ever set aside: table, topic, key.
-    newest_of_key: BTreeMap<(usize, usize, &'static str), usize>,
+    /// Those of each key.
+    of_key: BTreeMap<Key, Vec<usize>>,
     /// Letters overtake nobody.
     pub(super) is_parking: bool,
+    /// Topics that were ever missing, or closed to the relay.
+    pub(super) were_closed: [bool; TOPICS.len()],
     pub(super) repeats: u64,
 }
+
+/// Whose order is kept: table, topic, key.
+type Key = (usize, usize, &'static str);
 
 /// A committed row of an outbox.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub(super) struct Event {
     pub(super) fault: Option<Fault>,
     /// The broker takes it by no means.
     pub(super) is_bad: bool,
+    /// Or took it by none before somebody mended that.
+    pub(super) was_bad: bool,
     /// It lies with the dead letters, or did so.
     pub(super) is_set_aside: bool,
     /// It was to be set aside, and may come after all, behind events of other keys.
@@ -64,8 +71,12 @@ pub(super) enum Fault {
 
 impl Facts {
     pub(super) fn commit(&mut self, event: Event) -> usize {
+        let number = self.events.len();
+        if let Some(key) = event.ordered_by() {
+            self.of_key.entry(key).or_default().push(number);
+        }
         self.events.push(event);
-        self.events.len() - 1
+        number
     }
 
     /// The event that a record carries.
@@ -91,9 +102,8 @@ impl Facts {
                     let newest = self.newest[lane].replace(number);
                     assert!(newest < Some(number), "event {number} first came behind {newest:?} on lane {lane}");
                 }
-                if let Some(key) = event.key.filter(|_| self.is_parking && !event.is_given_up) {
-                    let newest = self.newest_of_key.insert((event.table, event.topic, key), number);
-                    assert!(newest < Some(number), "event {number} first came behind {newest:?}, which is of its key");
+                if self.is_parking && !event.is_given_up {
+                    self.check_all_before_it_of_its_key_came(number);
                 }
             }
             Some(first) => {
@@ -111,6 +121,17 @@ impl Facts {
                 self.repeats += 1;
             }
         }
+    }
+
+    /// A key's events come in order, also where some of them were set aside: none overtakes a letter.
+    fn check_all_before_it_of_its_key_came(&self, number: usize) {
+        let of_key = self.events[number].ordered_by().and_then(|key| self.of_key.get(&key));
+        let is_missing = |other: &&usize| {
+            let event = &self.events[**other];
+            event.first.is_none() && !event.is_given_up && !event.is_lost
+        };
+        let overtaken = of_key.into_iter().flatten().take_while(|other| **other < number).find(is_missing);
+        assert_eq!(overtaken, None, "event {number} overtook one of its key");
     }
 
     /// A record that its sender has given up is there all the same.
@@ -191,6 +212,7 @@ impl Event {
             table,
             fault: None,
             is_bad: false,
+            was_bad: false,
             is_set_aside: false,
             is_delayed: false,
             is_given_up: false,
@@ -199,6 +221,12 @@ impl Event {
             may_repeat: false,
             replays: 0,
         }
+    }
+
+    /// A row without a route has an order of its own.
+    fn ordered_by(&self) -> Option<Key> {
+        let key = self.key.filter(|_| self.fault != Some(Fault::Route))?;
+        Some((self.table, self.topic, key))
     }
 
     pub(super) fn place(&self) -> (Lsn, u64) {

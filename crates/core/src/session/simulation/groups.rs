@@ -6,15 +6,17 @@
 //! with a bad row. What a session leaves uncommitted is gone: whoever comes next fences it. The store of the letters may tell of marks as they
 //! were a while ago.
 
+mod blame;
 mod broker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::failure::{Class, Failure};
+use crate::ledger::Origin;
 use crate::lsn::Lsn;
-use crate::poison::{Inventory, OnBadRow, Policy};
-use crate::port::Ticket;
+use crate::poison::{Conclusion, Inventory, OnBadRow, OnClosedRoute, Policy};
+use crate::port::{Delivery, Ticket};
 use crate::position::{Progress, Timeline};
 use crate::session::{Action, Cause, End, Grouping, Lessons, Notice, Session, SessionError, Settings, Start};
 use crate::time::Moment;
@@ -26,6 +28,7 @@ use super::server::{Bad, Server, Stream};
 use super::weather::random_settings;
 use super::world::{configured, describe, note};
 use super::{Broken, SHOWN, number_from_environment};
+use blame::{Blame, Sent};
 use broker::{Broker, Group};
 
 const STEPS: u64 = 250;
@@ -111,6 +114,8 @@ struct World {
     /// The configuration fits the rows of every table, from the next session on.
     is_mended: bool,
     lessons: Lessons,
+    /// What failed since the process began.
+    blame: Blame,
     next_ticket: Ticket,
     /// When the session was told to stop.
     stopped_at: Option<Moment>,
@@ -155,6 +160,7 @@ impl World {
             behind: LetterStore::default(),
             is_mended: false,
             lessons: Lessons::default(),
+            blame: Blame::default(),
             next_ticket: Ticket(0),
             stopped_at: None,
             held_since: None,
@@ -227,12 +233,14 @@ impl World {
                 self.tally.kills += 1;
                 self.next_ticket = Ticket(0);
                 self.lessons = Lessons::default();
+                self.blame = Blame::default();
                 self.begin();
             }
             1 => self.is_mended |= self.random.one_in(4),
             5..8 => {
                 let topic = self.random.index(self.broker.closed.len());
                 self.broker.closed[topic] = !self.broker.closed[topic];
+                self.facts.were_closed[topic] = true;
             }
             2 | 3 => self.lose_source(),
             4 => {
@@ -361,6 +369,9 @@ impl World {
         for (id, conclusion) in ends {
             assert!(self.letters.is_open(id), "{id:?} ended twice");
             self.letters.conclude(id, &conclusion, &mut self.facts);
+            if let Conclusion::Returned(_) = conclusion {
+                self.blame.returned(id);
+            }
         }
         self.letters.check_exactly_once(&self.facts);
         self.letters.check(&self.settings.poison);
@@ -445,10 +456,26 @@ impl World {
     }
 
     fn report(&mut self) {
-        while let Some(report) = self.broker.reports.pop_front() {
+        while let Some((report, was_alone)) = self.broker.reports.pop_front() {
             note!(self, "report {report:?}");
+            self.blame(&report, was_alone);
             self.session.settle(report, self.now);
         }
+    }
+
+    /// A route that is closed is waited for, unless its rows are to be set aside.
+    fn blame(&mut self, report: &Delivery, was_alone: bool) {
+        let ledger = &self.session.outbound.ledger;
+        let item = ledger.item(report.ticket).filter(|_| ledger.is_out(report.ticket));
+        let (Some(item), Err(failure)) = (item, &report.outcome) else { return };
+        let is_waited_for = self.settings.poison.on_closed_route == OnClosedRoute::Hold;
+        let sent = match (failure.class, &item.origin) {
+            (Class::Row | Class::Route, Origin::Letter(letter)) => Sent::Letter(*letter),
+            (Class::Route, Origin::Log(_)) if is_waited_for => return,
+            (Class::Row | Class::Route, Origin::Log(_)) => Sent::Row(item.identity),
+            _ => return,
+        };
+        self.blame.failed(sent, was_alone, self.settings.retry_ceiling.max(self.settings.retry_initial), self.now);
     }
 
     fn receive(&mut self, count: u64) {

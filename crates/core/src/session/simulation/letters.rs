@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::pgoutput::Message;
 use crate::poison::{
-    Cause, Conclusion, DeadLetter, Inventory, LetterId, Marked, OnBadRow, ParkingKey, Policy, Request,
+    Cause, Conclusion, DeadLetter, Inventory, LetterId, Marked, OnBadRow, OnClosedRoute, ParkingKey, Policy, Request,
 };
 use crate::port::Ticket;
 
@@ -142,6 +142,9 @@ impl LetterStore {
 
     pub(super) fn check(&self, policy: &Policy) {
         assert!(policy.needs_store() || self.letters.is_empty(), "a row was set aside and nothing allows it");
+        let is_of_route = |stored: &Stored| matches!(stored.letter.cause, Cause::Route(_));
+        let sets_routes_aside = policy.on_closed_route == OnClosedRoute::DeadLetter;
+        assert!(sets_routes_aside || !self.open().any(is_of_route), "a row was set aside for a route to be waited for");
         let roots = self.open().filter(|stored| stored.letter.cause.is_root() && !stored.became_root).count() as u64;
         assert!(roots <= policy.flood_limit, "{roots} letters lie there for a reason of their own");
         let parked = || self.open().filter(|stored| stored.letter.cause == Cause::Parked);
@@ -178,6 +181,7 @@ impl LetterStore {
         }
         let event = event_of(&letter);
         check(&letter, event, facts);
+        check_cause(&letter.cause, event, facts);
         check_order(event, facts);
         self.check_reason(&letter, event, facts);
         facts.events[event].is_set_aside = true;
@@ -220,6 +224,7 @@ impl LetterStore {
                 stored.is_open = false;
             }
             Conclusion::Returned(reason) => {
+                assert!(!is_innocent(stored.event, facts), "event {} is innocent, and came back", stored.event);
                 stored.mark = None;
                 if stored.letter.cause == Cause::Parked {
                     stored.letter.cause = Cause::Row(reason.clone());
@@ -250,6 +255,22 @@ fn check_order(number: usize, facts: &Facts) {
     let is_missing = |other: &usize| !facts.is_accounted_for(*other) && !facts.events[*other].is_lost;
     let older = (0..number).filter(|other| key(&facts.events[*other]) == key(event)).find(is_missing);
     assert_eq!(older, None, "event {number} was set aside in front of one of its key");
+}
+
+/// A bad row takes no good ones with it.
+fn check_cause(cause: &Cause, number: usize, facts: &Facts) {
+    let event = &facts.events[number];
+    match cause {
+        Cause::Row(_) => assert!(event.was_bad || event.fault.is_some(), "event {number} is no bad row"),
+        Cause::Route(_) => assert!(facts.were_closed[event.topic], "the route of event {number} was never closed"),
+        Cause::Parked => {}
+    }
+}
+
+/// Whether nothing was ever wrong with an event.
+fn is_innocent(number: usize, facts: &Facts) -> bool {
+    let event = &facts.events[number];
+    !event.was_bad && event.fault.is_none() && !facts.were_closed[event.topic]
 }
 
 /// A letter says what its row says, and keeps it.

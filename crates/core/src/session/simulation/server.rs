@@ -473,7 +473,7 @@ impl Spread {
         let fault = random.one_in(bad.row_in).then(|| if random.one_in(3) { Fault::Route } else { Fault::Column });
         let fault = fault.filter(|fault| bad.is_hopeless_too || *fault == Fault::Column);
         let mut event = Event::new(identity, topic, key, payload, table);
-        (event.is_bad, event.fault) = (is_bad, fault);
+        (event.is_bad, event.was_bad, event.fault) = (is_bad, is_bad, fault);
         event
     }
 }

@@ -18,7 +18,8 @@ use super::super::server::TOPICS;
 pub(super) struct Broker {
     /// Accepted and not yet acknowledged.
     pub(super) out: VecDeque<(Ticket, Record)>,
-    pub(super) reports: VecDeque<Delivery>,
+    /// Each with whether its record was the only one on its way.
+    pub(super) reports: VecDeque<(Delivery, bool)>,
     /// Acknowledged, and seen by nobody yet.
     pub(super) group: Group,
     pub(super) is_broken: bool,
@@ -126,12 +127,14 @@ impl Broker {
         let of_none = (self.trouble > 0 && random.one_in(40)).then_some(Class::Sink);
         if let Some(class) = fault(first).or(of_others).or(of_none) {
             self.is_broken = true;
+            let was_alone = self.out.len() == 1;
             for (ticket, _) in self.out.drain(..) {
-                self.reports.push_back(Delivery { ticket, outcome: Err(Failure::new(class, "it failed")) });
+                let outcome = Err(Failure::new(class, "it failed"));
+                self.reports.push_back((Delivery { ticket, outcome }, was_alone));
             }
         } else if let Some((ticket, record)) = self.out.pop_front() {
             self.group.records.push(record);
-            self.reports.push_back(Delivery { ticket, outcome: Ok(()) });
+            self.reports.push_back((Delivery { ticket, outcome: Ok(()) }, false));
         }
     }
 }

@@ -1,0 +1,228 @@
+//! What a failed delivery does to the records after it, and what becomes of the one that failed.
+//!
+//! After a failed report nothing is handed over until the sink has given everything back; then what is not acknowledged goes again in the order
+//! of the log, one at a time until past the failure. A row is judged bad only when it was sent alone, for a failed batch blames innocents. Which
+//! record goes next, and whether it may, is the parent's to say.
+//!
+//! Where records and position are committed as one group, a failed report takes the group with it and so the session. Then a row is judged
+//! over several sessions, which hand on what they learned ([`Lessons`](crate::session::Lessons)).
+
+use crate::failure::{Class, Failure};
+use crate::ledger::{Item, Origin};
+use crate::poison::{Cause, Conclusion, LetterId, OnBadRow, OnClosedRoute};
+use crate::port::Ticket;
+use crate::position::Identity;
+use crate::time::Moment;
+
+use super::{Held, Outbound};
+
+/// How records are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// As fast as the sink takes them.
+    Flowing,
+    /// The sink refused a record at once; those in front of it are awaited, then it is offered alone.
+    Draining { alone_until: Ticket },
+    /// The sink has to give everything back.
+    Resetting { alone_until: Ticket, is_asked: bool },
+    /// The sink could not be made anew, and takes nothing until it is. It is tried again at this moment.
+    Shut { alone_until: Ticket, resume_at: Moment },
+    /// The sink has given everything back; the reports of it are awaited.
+    Collecting { alone_until: Ticket, resume_at: Moment },
+    /// Nothing is handed over before this moment.
+    Waiting { alone_until: Ticket, resume_at: Moment },
+    /// One at a time, up to and with this one.
+    Singly { alone_until: Ticket },
+}
+
+/// What becomes of a record that failed alone.
+enum Sentence {
+    SetAside(Cause),
+    /// It is a letter, and lies there still.
+    Return(LetterId),
+}
+
+/// A failure that ends the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::session) struct Verdict {
+    pub(in crate::session) identity: Option<Identity>,
+    pub(in crate::session) failure: Failure,
+}
+
+impl Outbound {
+    /// Whether the sink has to be reset now. Says so once.
+    pub(in crate::session) fn take_reset(&mut self, now: Moment) -> bool {
+        self.turn(now);
+        match &mut self.flow {
+            Flow::Resetting { is_asked, .. } if !*is_asked => {
+                *is_asked = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The sink was reset, or could not be.
+    pub(in crate::session) fn sink_reset(&mut self, outcome: Result<(), Failure>, now: Moment) {
+        let Flow::Resetting { alone_until, .. } = self.flow else { return };
+        let wait = self.backoff.next_wait();
+        self.flow = match outcome {
+            Ok(()) => Flow::Collecting { alone_until, resume_at: now.after(wait) },
+            Err(failure) if failure.class == Class::Configuration => {
+                let identity = self.ledger.item(alone_until).map(|item| item.identity).or(self.blamed);
+                self.verdict = Some(Verdict { identity, failure });
+                Flow::Collecting { alone_until, resume_at: now }
+            }
+            Err(failure) => {
+                self.trouble = Some(failure);
+                Flow::Shut { alone_until, resume_at: now.after(wait) }
+            }
+        };
+    }
+
+    /// Whether the sink has to give back what it has, or is at it.
+    pub(in crate::session) fn is_giving_back(&self) -> bool {
+        matches!(self.flow, Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. })
+    }
+
+    /// Whether the sink may not be used by another before it is reset.
+    pub(in crate::session) fn needs_reset(&self) -> bool {
+        self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
+    }
+
+    /// What the next session has to know of a failure that takes the group with it.
+    pub(super) fn learn(&mut self, ticket: Ticket, failure: &Failure, was_alone: bool) {
+        let is_echo = failure.class == Class::Withdrawn && self.is_giving_back();
+        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping && !is_echo)
+        else {
+            return;
+        };
+        let sentence = if was_alone { self.sentence(ticket, failure) } else { None };
+        let is_blamed = matches!(failure.class, Class::Row | Class::Route);
+        match (origin, sentence) {
+            (Origin::Log(_), Some(Sentence::SetAside(cause))) => self.lessons.judge_row(*identity, cause),
+            (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
+            (Origin::Letter(_), Some(Sentence::Return(letter))) => {
+                self.lessons.judge_letter(letter, failure.reason.clone());
+            }
+            (Origin::Letter(letter), _) if is_blamed => self.lessons.suspect_letter(*letter),
+            (Origin::Letter(_), _) => {}
+        }
+    }
+
+    /// Decides what a failure means for the records after it.
+    pub(super) fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
+        let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
+        self.blamed = self.ledger.item(ticket).map(|item| item.identity);
+        if was_alone && let Some(sentence) = self.sentence(ticket, &failure) {
+            if self.is_grouping && !was_refused {
+                return;
+            }
+            self.execute(ticket, sentence, &failure, now);
+            if !was_refused {
+                self.flow = Flow::Resetting { alone_until, is_asked: false };
+            }
+            return;
+        }
+        match (failure.class, was_alone) {
+            (Class::Configuration, _) | (Class::Row, true) => {
+                self.verdict = Some(Verdict { identity: self.blamed, failure });
+            }
+            // Taken back because another failed, which is reported too, or is to blame for it.
+            (Class::Withdrawn, _) if self.is_giving_back() => {}
+            (Class::Row | Class::Route, false) if was_refused && !self.is_giving_back() => {
+                self.trouble = Some(failure);
+                self.flow = Flow::Draining { alone_until };
+            }
+            (Class::Route, true) if was_refused => {
+                self.trouble = Some(failure);
+                self.flow = Flow::Waiting { alone_until, resume_at: now.after(self.backoff.next_wait()) };
+            }
+            (Class::Row | Class::Route | Class::Sink | Class::Withdrawn, _) => {
+                self.trouble = Some(failure);
+                self.flow = match self.flow {
+                    Flow::Collecting { resume_at, .. } => Flow::Collecting { alone_until, resume_at },
+                    Flow::Resetting { is_asked, .. } => Flow::Resetting { alone_until, is_asked },
+                    Flow::Shut { resume_at, .. } => Flow::Shut { alone_until, resume_at },
+                    Flow::Flowing | Flow::Draining { .. } | Flow::Waiting { .. } | Flow::Singly { .. } => {
+                        Flow::Resetting { alone_until, is_asked: false }
+                    }
+                };
+            }
+        }
+    }
+
+    /// What becomes of a record that failed alone, where waiting for it is not all that can be done.
+    ///
+    /// A letter goes again because an operator said so, and holds nobody up: where its route is still closed it lies there still.
+    fn sentence(&self, ticket: Ticket, failure: &Failure) -> Option<Sentence> {
+        let policy = &self.letters.policy;
+        match (failure.class, &self.ledger.item(ticket)?.origin) {
+            (Class::Row | Class::Route, Origin::Letter(letter)) => Some(Sentence::Return(*letter)),
+            (Class::Row, Origin::Log(_)) => {
+                let is_stop = policy.on_bad_row == OnBadRow::Stop;
+                (!is_stop).then(|| Sentence::SetAside(Cause::Row(failure.reason.clone())))
+            }
+            (Class::Route, Origin::Log(_)) => {
+                let is_hold = policy.on_closed_route == OnClosedRoute::Hold;
+                (!is_hold).then(|| Sentence::SetAside(Cause::Route(failure.reason.clone())))
+            }
+            (Class::Sink | Class::Withdrawn | Class::Configuration, _) => None,
+        }
+    }
+
+    fn execute(&mut self, ticket: Ticket, sentence: Sentence, failure: &Failure, now: Moment) {
+        match sentence {
+            Sentence::Return(letter) => {
+                self.ledger.give_up_letter(ticket);
+                self.letters.end(letter, Conclusion::Returned(failure.reason.clone()));
+                self.passed(ticket);
+            }
+            Sentence::SetAside(cause) => {
+                let Some(Item { origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
+                match self.letters.limit(&cause, row) {
+                    None => self.set_aside(ticket, cause),
+                    Some(trouble) => {
+                        let retry_at = now.after(self.backoff.next_wait());
+                        self.trouble = None;
+                        self.held = Some(Held { ticket, trouble, judged: Some((cause, retry_at)) });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves on where only a report or time was awaited.
+    pub(super) fn turn(&mut self, now: Moment) {
+        let is_clear = self.ledger.out() == 0;
+        self.flow = match self.flow {
+            Flow::Draining { alone_until } if is_clear => Flow::Singly { alone_until },
+            Flow::Collecting { alone_until, resume_at } if is_clear && now < resume_at => {
+                Flow::Waiting { alone_until, resume_at }
+            }
+            Flow::Collecting { alone_until, .. } if is_clear => Flow::Singly { alone_until },
+            Flow::Waiting { alone_until, resume_at } if now >= resume_at => Flow::Singly { alone_until },
+            Flow::Shut { alone_until, resume_at } if now >= resume_at => {
+                Flow::Resetting { alone_until, is_asked: false }
+            }
+            flow => flow,
+        };
+    }
+
+    /// Whether this record is the only one with the sink, sent alone on purpose.
+    pub(super) fn is_alone(&self, ticket: Ticket) -> bool {
+        matches!(self.flow, Flow::Singly { .. }) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
+    }
+
+    pub(super) fn alone_until(&self) -> Option<Ticket> {
+        match self.flow {
+            Flow::Flowing => None,
+            Flow::Draining { alone_until }
+            | Flow::Resetting { alone_until, .. }
+            | Flow::Shut { alone_until, .. }
+            | Flow::Collecting { alone_until, .. }
+            | Flow::Waiting { alone_until, .. }
+            | Flow::Singly { alone_until } => Some(alone_until),
+        }
+    }
+}
