@@ -5,8 +5,10 @@
 
 mod broker;
 mod checkpoint;
+mod disk;
 mod network;
 mod process;
+mod replicas;
 mod routes;
 
 use serde_json::Value;

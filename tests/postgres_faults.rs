@@ -3,11 +3,13 @@
 //!
 //! Here are the faults that pass by themselves, once the server is back. Those that end the relay with a sentence are in the modules below.
 
+mod beside;
 mod publications;
 mod roles;
 mod slots;
 mod watched;
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -89,6 +91,29 @@ impl Stage {
         self.postgres.start_again().unwrap();
     }
 
+    /// Kills the server and starts it again, but not to the end: it reads this file before it replays its log, and of a pipe the opening
+    /// alone waits for somebody who writes.
+    fn start_postgres_in_vain(&mut self) {
+        self.postgres.kill9().unwrap();
+        let file = self.origins();
+        std::fs::rename(&file, self.origins_aside()).unwrap();
+        assert!(Command::new("mkfifo").arg("--mode=666").arg(&file).status().unwrap().success());
+        self.postgres.begin_to_start().unwrap();
+    }
+
+    fn let_postgres_start(&mut self) {
+        std::fs::write(self.origins(), std::fs::read(self.origins_aside()).unwrap()).unwrap();
+        self.postgres.wait_until_ready().unwrap();
+    }
+
+    fn origins(&self) -> PathBuf {
+        self.postgres.data().join("pg_logical/replorigin_checkpoint")
+    }
+
+    fn origins_aside(&self) -> PathBuf {
+        self.postgres.data().with_file_name("replorigin_checkpoint")
+    }
+
     /// Takes all walsenders that there may be.
     fn take_walsenders(&mut self) {
         self.close();
@@ -144,7 +169,7 @@ const FAULTS: &[Fault] = &[
             stage.terminate("client backend");
         },
         sight: Sight { state: "reconnecting", reason: "too many connections" },
-        log: "PostgreSQL ended our session",
+        log: "our session beside the stream is over",
         cause: "postgres",
         heal: Stage::open,
     },
@@ -224,7 +249,7 @@ const FAULTS: &[Fault] = &[
         name: "the server is stopped fast",
         strike: |stage| stage.stop_postgres(Stop::Fast),
         sight: REFUSED,
-        log: "PostgreSQL ended our session",
+        log: "our session beside the stream is over",
         cause: "postgres",
         heal: Stage::start_postgres,
     },
@@ -243,6 +268,14 @@ const FAULTS: &[Fault] = &[
         log: "trying again",
         cause: "postgres",
         heal: Stage::start_postgres,
+    },
+    Fault {
+        name: "the server starts up, and does not come to the end of it",
+        strike: Stage::start_postgres_in_vain,
+        sight: Sight { state: "reconnecting", reason: "the database system is starting up" },
+        log: "the database system is starting up [SQLSTATE 57P03]",
+        cause: "postgres",
+        heal: Stage::let_postgres_start,
     },
     Fault {
         name: "only a standby answers, until it is promoted",

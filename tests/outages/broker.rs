@@ -16,7 +16,7 @@ const AWAY: Sign<'_> = Sign {
 };
 
 /// And while something is.
-const UNACKNOWLEDGED: Sign<'_> = Sign {
+pub(super) const UNACKNOWLEDGED: Sign<'_> = Sign {
     state: "streaming",
     reason: "the sink has not acknowledged anything for",
     figure: ("walpost_unacknowledged_seconds", &[]),

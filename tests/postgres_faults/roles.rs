@@ -1,12 +1,14 @@
-//! The role loses what it needs while the stream goes on. The server asks only when somebody connects, so it ends a relay with the next connection.
+//! The role loses what it needs, or the line of `pg_hba.conf` that lets it in, while the stream goes on. The server asks only when somebody connects,
+//! so it ends a relay with the next connection.
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::toml_string;
-use walpost_testkit::servers::shared_kafka;
+use walpost_testkit::servers::{PostgresEndpoint, shared_kafka};
 
 use super::watched::{Watched, findings};
+use crate::observe::readiness;
 use crate::rig::{LIMIT, Rig, eventually};
-use crate::security::{PASSWORD, guarded, reach};
+use crate::security::{PASSWORD, guarded, guarded_postgres, reach};
 
 /// Has the relay come as a role with no more than it needs.
 pub(super) fn act_as(rig: &mut Rig, role: &str, password: Option<&str>) {
@@ -21,8 +23,8 @@ pub(super) fn act_as(rig: &mut Rig, role: &str, password: Option<&str>) {
 /// What is taken from a role.
 struct Loss {
     label: &'static str,
-    take: &'static str,
-    give: &'static str,
+    take: fn(&Rig, &str),
+    give: fn(&Rig, &str),
     /// What the relay ends with.
     words: &'static [&'static str],
     /// What `walpost status` finds then.
@@ -32,26 +34,50 @@ struct Loss {
 const LOSSES: &[Loss] = &[
     Loss {
         label: "replication",
-        take: "NOREPLICATION",
-        give: "REPLICATION",
+        take: |rig, role| alter(rig, role, "NOREPLICATION"),
+        give: |rig, role| alter(rig, role, "REPLICATION"),
         words: &["42501", "walpost check names it"],
         finding: "may not replicate; run ALTER ROLE",
     },
     Loss {
         label: "login",
-        take: "NOLOGIN",
-        give: "LOGIN",
+        take: |rig, role| alter(rig, role, "NOLOGIN"),
+        give: |rig, role| alter(rig, role, "LOGIN"),
         words: &["is not permitted to log in", "correct the user and password of source.url"],
         finding: "is not permitted to log in",
     },
     Loss {
         label: "password",
-        take: "PASSWORD 'pearls before swine'",
-        give: "PASSWORD $",
+        take: |rig, role| alter(rig, role, "PASSWORD 'pearls before swine'"),
+        give: |rig, role| alter(rig, role, &format!("PASSWORD '{}'", PASSWORD.replace('\'', "''"))),
         words: &["password authentication failed", "correct the user and password of source.url"],
         finding: "password authentication failed",
     },
+    Loss {
+        label: "admission",
+        take: |rig, role| change_admission(rig, role, true),
+        give: |rig, role| change_admission(rig, role, false),
+        words: &["pg_hba.conf rejects connection", "the line of pg_hba.conf that should admit this user"],
+        finding: "pg_hba.conf rejects connection",
+    },
 ];
+
+fn alter(rig: &Rig, role: &str, attribute: &str) {
+    rig.sql(&format!("ALTER ROLE {role} {attribute}"));
+}
+
+/// Puts a line into `pg_hba.conf` that lets this role in no more, or takes it away, and waits until the server goes by it.
+fn change_admission(rig: &Rig, role: &str, is_barred: bool) {
+    let path = guarded_postgres().data().join("pg_hba.conf");
+    let (line, lines) = (format!("host all {role} 127.0.0.1/32 reject\n"), std::fs::read_to_string(&path).unwrap());
+    let lines = if is_barred { line + &lines } else { lines.replace(&line, "") };
+    std::fs::write(&path, lines).unwrap();
+    rig.sql("SELECT pg_reload_conf()");
+    let database = rig.database.name();
+    let url = rig.database.endpoint().url_for(role, Some(PASSWORD), database);
+    let role = PostgresEndpoint::at(&url).unwrap();
+    eventually("the server to go by the line", || role.psql(database, "SELECT 1").is_err() == is_barred);
+}
 
 #[test]
 fn a_role_that_loses_what_it_needs_streams_on_until_it_connects_anew_which_is_refused_with_a_sentence() {
@@ -71,17 +97,19 @@ fn lose(loss: &Loss) {
     let Watched { rig, relay } = Watched::start(rig);
     rig.insert("key", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);
-    let password = format!("'{}'", PASSWORD.replace('\'', "''"));
-    rig.sql(&format!("ALTER ROLE {role} {}", loss.take));
+    (loss.take)(&rig, &role);
     rig.insert("key", 10, 10);
     rig.assert_delivered(Repeats::Forbidden);
+    // The relay itself learns of it with its next connection; whoever asks, at once.
+    let foreseen = findings(&rig);
+    assert!(readiness(&relay).0 && foreseen.contains(loss.finding), "{foreseen}");
     let walsender = rig.walsender().unwrap();
     rig.sql(&format!("SELECT pg_terminate_backend({walsender})"));
     relay.wait(LIMIT).unwrap().assert_said(4, loss.words);
     let findings = findings(&rig);
     assert!(findings.contains(loss.finding), "{findings}");
     rig.insert("key", 20, 10);
-    rig.sql(&format!("ALTER ROLE {role} {}", loss.give.replace('$', &password)));
+    (loss.give)(&rig, &role);
     let relay = rig.start();
     rig.assert_delivered(Repeats::Forbidden);
     eventually("status to find nothing", || rig.call(&["status"]).code() == Some(0));

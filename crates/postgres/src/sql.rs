@@ -6,6 +6,9 @@
 //! Every statement has two deadlines: the server's own `statement_timeout`, and ours a little later, for a server that is
 //! frozen or cut off keeps no promise of its own.
 //!
+//! A session that hangs alone, while the server is well, watches over nothing, and nobody is told: whoever finds it out by
+//! [`Session::ping`] gives it up, and that is its end as any other.
+//!
 //! A session does not reconnect; whoever owns it opens another.
 
 use std::fmt::Display;
@@ -30,7 +33,7 @@ const ON_ITS_WAY: Duration = Duration::from_secs(5);
 pub struct Session {
     client: Client,
     endpoint: Endpoint,
-    ended: watch::Receiver<Option<Arc<Error>>>,
+    end: watch::Sender<Option<Arc<Error>>>,
     statement_timeout: Duration,
 }
 
@@ -84,7 +87,8 @@ impl Session {
         let tls = MakeRustlsConnect::new(tls::client_config(settings.tls(), &seen)?);
         let (client, connection) =
             config.connect(tls).await.map_err(|error| Error::from_sql(error, Phase::Connecting))?;
-        let (tell, ended) = watch::channel(None);
+        let end = watch::Sender::new(None);
+        let tell = end.clone();
         tokio::spawn(async move {
             let error = match connection.await {
                 Ok(()) => Error::Ended,
@@ -93,7 +97,7 @@ impl Session {
             tell.send_replace(Some(Arc::new(error)));
         });
         let endpoint = Endpoint { certificate_name: seen.get().cloned(), ..endpoint.clone() };
-        let session = Self { client, endpoint, ended, statement_timeout };
+        let session = Self { client, endpoint, end, statement_timeout };
         session.never_time_out_when_idle().await?;
         Ok(session)
     }
@@ -128,12 +132,21 @@ impl Session {
         self.in_time(self.client.query_one(statement, parameters)).await
     }
 
+    /// Waits for a sign of life, which no lock can hold up.
+    ///
+    /// # Errors
+    /// The session has ended, or nobody answered.
+    pub async fn ping(&self, after: Duration) -> Result<(), Error> {
+        within(after, self.client.batch_execute("")).await
+    }
+
+    /// Has the watchers told that it is over, for this reason.
+    pub fn give_up(&self, reason: Error) {
+        self.end.send_replace(Some(Arc::new(reason)));
+    }
+
     async fn in_time<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
-        let after = self.statement_timeout.saturating_add(ON_ITS_WAY);
-        match tokio::time::timeout(after, answer).await {
-            Ok(answer) => answer.map_err(|error| Error::from_sql(error, Phase::Query)),
-            Err(_) => Err(Error::Deadline { phase: Phase::Query, after }),
-        }
+        within(self.statement_timeout.saturating_add(ON_ITS_WAY), answer).await
     }
 
     /// The server that was taken: the replication session has to go to the same one.
@@ -151,12 +164,22 @@ impl Session {
     /// A watcher for the session's end.
     #[must_use]
     pub fn watcher(&self) -> Watcher {
-        Watcher(self.ended.clone())
+        Watcher(self.end.subscribe())
     }
 
     /// For transactions, which have no deadline but the server's.
     pub(crate) fn client_mut(&mut self) -> &mut Client {
         &mut self.client
+    }
+}
+
+async fn within<T>(
+    after: Duration,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(after, answer).await {
+        Ok(answer) => answer.map_err(|error| Error::from_sql(error, Phase::Query)),
+        Err(_) => Err(Error::Deadline { phase: Phase::Query, after }),
     }
 }
 
@@ -240,8 +263,8 @@ mod tests {
         Ok(())
     }
 
-    #[tokio::test]
-    async fn a_server_that_freezes_under_a_statement_is_given_up() {
+    /// A session with such a server.
+    async fn frozen() -> Session {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port());
         let settings = ConnectionSettings::new(endpoint.clone(), "u", "d")
@@ -250,7 +273,22 @@ mod tests {
             let (client, _) = listener.accept().await?;
             freeze_after_the_first_statement(client).await
         });
-        let session = Session::connect_to(&settings, &endpoint, Duration::from_millis(1)).await.unwrap();
+        Session::connect_to(&settings, &endpoint, Duration::from_millis(1)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_session_that_hangs_is_found_out_and_its_watchers_are_told_what_it_was_given_up_for() {
+        let session = frozen().await;
+        let mut watcher = session.watcher();
+        let reason = session.ping(Duration::from_millis(1)).await.expect_err("nobody answered");
+        assert!(matches!(reason, Error::Deadline { .. }) && !session.is_closed(), "{reason}");
+        session.give_up(reason);
+        assert!(matches!(*watcher.ended().await, Error::Deadline { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_freezes_under_a_statement_is_given_up() {
+        let session = frozen().await;
         let error = session.query("SELECT 1", &[]).await.expect_err("nobody answered");
         assert!(matches!(error, Error::Deadline { phase: Phase::Query, .. }), "{error}");
         assert_eq!(error.class(), crate::error::Class::Transient);

@@ -17,7 +17,7 @@ use crate::observe::health::{Limits, STUCK_AFTER};
 use crate::observe::metrics::About;
 use crate::observe::probe::Probe;
 use crate::observe::recorder::Recorder;
-use crate::observe::server;
+use crate::observe::{server, standstill};
 use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::supervisor::Supervisor;
@@ -45,6 +45,7 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     );
     let board = Board::new(clock);
     tokio::task::spawn_local(board.clone().beat());
+    tokio::task::spawn_local(standstill::tell(board.clone(), limits(&settings)));
     observe(&settings, &board)?;
     let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
     let sink = AnySink::open(&settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
@@ -74,16 +75,20 @@ fn observe(settings: &Settings, board: &Board) -> Result<(), Ended> {
         relay: settings.name().into(),
         slot: source.slot().as_str().into(),
         database: source.connection().database().into(),
-        limits: Limits {
-            stuck_after: STUCK_AFTER,
-            stalled_after: settings.http().stalled_after(),
-            silence_timeout: source.wal_sender_timeout(),
-        },
+        limits: limits(settings),
     };
     let probe = Probe::new(source.connection().clone(), source.slot().clone());
     server::spawn(listener, board.clone(), about, probe).map_err(|error| Ended::because(Exit::Unexpected, error))?;
     tracing::info!(%address, "serving /metrics, /livez and /readyz");
     Ok(())
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        stuck_after: STUCK_AFTER,
+        stalled_after: settings.http().stalled_after(),
+        silence_timeout: settings.source().wal_sender_timeout(),
+    }
 }
 
 fn cannot_listen(listen: SocketAddr, error: &std::io::Error) -> String {

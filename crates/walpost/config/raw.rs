@@ -127,8 +127,9 @@ section! {
         sslcert: Option<Text> = None, "\"/etc/walpost/client.pem\"" | "\"/etc/walpost/other.pem\"";
         /// A PEM file with the key of `sslcert`, not encrypted. Default: `PGSSLKEY`.
         sslkey: Option<Text> = None, "\"/etc/walpost/client.key\"" | "\"/etc/walpost/other.key\"";
-        /// How long connecting may take, TLS and authentication included. Not together with `connect_timeout` in `url`. Default:
-        /// `PGCONNECT_TIMEOUT` (which counts seconds), else 10000.
+        /// How long connecting may take, TLS and authentication included; and how long a session that is open may leave a question unanswered
+        /// that waits for nothing, before it is given up. Not together with `connect_timeout` in `url`. Default: `PGCONNECT_TIMEOUT` (which
+        /// counts seconds), else 10000.
         connect_timeout_ms: Option<Millis> = None, "3000" | "10000";
         /// The replication slot: lower-case letters, digits and `_`, at most 63. One relay, one slot.
         slot: Text = Text::from("walpost"), "\"orders\"" | "\"walpost\"";

@@ -74,7 +74,7 @@ pub fn judge(sight: &Sight, now: Moment, limits: Limits) -> Health {
             state = Phase::Stopping.word();
             unready.push("the relay finishes what is on its way, and ends".to_owned());
         }
-        unready.extend(stalls(sight, link, now, limits));
+        unready.extend(of_link(sight, link, now, limits));
     }
     Health { dead, unready, state }
 }
@@ -107,8 +107,13 @@ fn held(link: &Link, now: Moment) -> Option<String> {
     Some(format!("rows have been held for {since} s ({class}): {}", failure.reason))
 }
 
-/// What is owed and does not move.
-fn stalls(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<String> {
+/// What is owed and does not move, while there is a stream.
+#[must_use]
+pub fn stalls(sight: &Sight, now: Moment, limits: Limits) -> Vec<String> {
+    sight.link.as_ref().map(|link| of_link(sight, link, now, limits)).unwrap_or_default()
+}
+
+fn of_link(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<String> {
     let stalled = |since: Moment| Some(now.since(since)).filter(|age| *age >= limits.stalled_after);
     let mut reasons = Vec::new();
     if let Some(age) = stalled(link.acknowledged_at).filter(|_| link.view.owed.records > 0) {

@@ -1,5 +1,5 @@
 //! Whether the outboxes are published while the stream goes on: the server sends nothing of what is not, with no word in the stream, so it is looked
-//! for in the catalogue.
+//! for in the catalogue. It is looked for on the session that also tells of the server's shutdown: one that hangs can do neither, and is given up.
 //!
 //! An outbox that is out ends the relay. One that was out, and is back, does not: whether a row was committed in between, or all was one transaction,
 //! is in no catalogue, and nothing that is stopped would bring it back. It is said, and counted.
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use walpost_core::failure::chain;
 use walpost_core::finding::Finding;
+use walpost_postgres::error::{Error, Phase};
 use walpost_postgres::inspect::{self, Publication};
 use walpost_postgres::preflight::{self, Coverage};
 use walpost_postgres::sql;
@@ -31,17 +32,25 @@ pub(super) async fn opening_gap(
     let subject = relay::subject(settings);
     loop {
         sleep(LOOK_AT_PUBLICATIONS).await;
-        match inspect::publications(sql, &subject.publications).await {
+        match look(sql, settings, &subject.publications).await {
             Ok(published) => {
                 if let Some(finding) = preflight::gap(&published, &subject) {
                     return finding;
                 }
                 look_for_breaks(coverage, &published, settings, board);
             }
+            // Nobody answered, not even that a lock was waited for in vain.
+            Err(error @ Error::Deadline { phase: Phase::Query, .. }) => sql.give_up(error),
             // Somebody may hold a lock on the table. Of the session's end the watcher tells.
             Err(error) => tracing::debug!(reason = chain(&error), "the publications could not be looked at"),
         }
     }
+}
+
+/// Looks at the publications, after a question that no lock holds up: whoever could connect within a time can answer it within that.
+async fn look(sql: &sql::Session, settings: &Settings, publications: &[String]) -> Result<Vec<Publication>, Error> {
+    sql.ping(settings.source().connection().connect_timeout()).await?;
+    inspect::publications(sql, publications).await
 }
 
 /// Looks whether an outbox was out of its publications since the last look, and says so: it goes on, for whether a row was passed over nobody

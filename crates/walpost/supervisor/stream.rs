@@ -95,7 +95,7 @@ impl Supervisor {
             let reason = chain(&*watcher.ended().await);
             tracing::warn!(
                 reason,
-                "PostgreSQL ended our session; the stream is closed, so that no shutdown waits for us"
+                "our session beside the stream is over; the stream is closed, so that no shutdown waits for us"
             );
         };
         let mut gap = None;

@@ -15,6 +15,7 @@
 mod account;
 mod certificates;
 mod debezium;
+mod disk;
 mod error;
 mod install;
 mod jars;
@@ -32,6 +33,7 @@ pub use certificates::{Certificates, ClientCertificate};
 #[cfg(feature = "clients")]
 pub use debezium::{Connectors, Task};
 pub use debezium::{Debezium, DebeziumBuilder};
+pub use disk::SmallDisk;
 pub use error::Error;
 pub use install::{Need, PROGRAMS_VARIABLE, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::{Kafka, KafkaEndpoint, Layout, SERVER, spawn, wait_until_ready};
+use crate::servers::install::java_arguments;
 use crate::servers::process::{Lifetime, Process, run};
 use crate::servers::scratch::Place;
-use crate::servers::{Certificates, Error, Need, Result, install, kafka_tool, ports};
+use crate::servers::{Certificates, Error, Need, Result, SmallDisk, install, ports};
 
 /// A port may be taken between its choice and the broker's start.
 const ATTEMPTS: usize = 4;
@@ -58,6 +60,8 @@ pub struct KafkaBuilder {
     scram: Option<Credentials>,
     proxy: Option<u16>,
     kept: Option<PathBuf>,
+    /// The port of the controller that it belongs to, where that is another broker.
+    controller: Option<u16>,
 }
 
 #[derive(Clone)]
@@ -75,6 +79,7 @@ impl fmt::Debug for KafkaBuilder {
             .field("scram", &user)
             .field("proxy", &self.proxy)
             .field("kept", &self.kept)
+            .field("controller", &self.controller)
             .finish()
     }
 }
@@ -111,6 +116,13 @@ impl KafkaBuilder {
         self
     }
 
+    /// Joins the cluster of a broker that is its controller, as the second one.
+    #[must_use]
+    pub fn beside(mut self, first: &Kafka) -> Self {
+        self.controller = Some(first.controller);
+        self
+    }
+
     /// Keeps broker and data, in this folder, beyond the end of this process: whoever starts it so must stop it.
     #[must_use]
     pub fn kept(mut self, folder: &Path) -> Self {
@@ -129,18 +141,34 @@ impl KafkaBuilder {
         self.start_installed(&[])
     }
 
+    /// As [`KafkaBuilder::start`], with its data on a small disk.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn start_on(self, disk: &SmallDisk) -> Result<Kafka> {
+        install(&[Need::Kafka])?;
+        let place = Place::choose(self.kept.as_deref(), "kafka")?;
+        let layout = Layout::below(place.path()).with_data_on(disk);
+        self.start_at(place, layout, &[])
+    }
+
     /// Without a look at what is installed, and with `options` for the Java machine.
     pub(super) fn start_installed(self, options: &[String]) -> Result<Kafka> {
         let place = Place::choose(self.kept.as_deref(), "kafka")?;
-        let folder = place.path();
-        let layout = Layout::below(folder);
+        let layout = Layout::below(place.path());
+        self.start_at(place, layout, options)
+    }
+
+    fn start_at(self, place: Place, layout: Layout, options: &[String]) -> Result<Kafka> {
         write(&layout.logging, LOGGING)?;
-        let certificates = self.make_certificates(folder)?;
+        let certificates = self.make_certificates(place.path())?;
         let (process, ports) = self.first_start(&layout, certificates.as_ref(), place.lifetime(), options)?;
         let endpoint = KafkaEndpoint::at(&format!("127.0.0.1:{}", ports.plain));
         let sasl_bootstrap = ports.sasl.map(|port| format!("127.0.0.1:{port}"));
-        let proxied_port = ports.proxied;
-        Ok(Kafka { endpoint, sasl_bootstrap, proxied_port, certificates, layout, process: Some(process), place })
+        let Ports { proxied: proxied_port, controller, .. } = ports;
+        let process = Some(process);
+        Ok(Kafka { endpoint, sasl_bootstrap, proxied_port, controller, certificates, layout, process, place })
     }
 
     fn make_certificates(&self, folder: &Path) -> Result<Option<Certificates>> {
@@ -190,7 +218,8 @@ impl KafkaBuilder {
     fn choose_ports(&self) -> Result<Ports> {
         let sasl = self.scram.as_ref().map(|_| ports::free()).transpose()?;
         let proxied = self.proxy.map(|_| ports::free()).transpose()?;
-        Ok(Ports { plain: ports::free()?, controller: ports::free()?, sasl, proxied })
+        let controller = self.controller.map_or_else(ports::free, Ok)?;
+        Ok(Ports { plain: ports::free()?, controller, sasl, proxied })
     }
 
     fn server_properties(&self, layout: &Layout, ports: &Ports, certificates: Option<&Certificates>) -> String {
@@ -201,7 +230,13 @@ impl KafkaBuilder {
         let (listeners, advertised) =
             (direct.clone() + &listener("PROXIED", *proxied), direct + &listener("PROXIED", self.proxy));
         let mut lines: Vec<String> = PROPERTIES.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        lines.push(format!("listeners={listeners},CONTROLLER://127.0.0.1:{controller}"));
+        match self.controller {
+            None => lines.push(format!("listeners={listeners},CONTROLLER://127.0.0.1:{controller}")),
+            Some(_) => {
+                lines.extend(["process.roles=broker", "node.id=2"].map(str::to_owned));
+                lines.push(format!("listeners={listeners}"));
+            }
+        }
         lines.push(format!("advertised.listeners={advertised}"));
         lines.push(format!("controller.quorum.bootstrap.servers=127.0.0.1:{controller}"));
         lines.push(format!("log.dirs={}", layout.data.display()));
@@ -213,8 +248,12 @@ impl KafkaBuilder {
     }
 
     fn format(&self, layout: &Layout) -> Result<()> {
-        let mut format = kafka_tool("kafka.tools.StorageTool")?;
-        format.args(["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config"]).arg(&layout.properties);
+        let mut format = Command::new("env");
+        format.args(&layout.java).args(java_arguments("kafka.tools.StorageTool")?);
+        format.args(["format", "--cluster-id", CLUSTER_ID, "--config"]).arg(&layout.properties);
+        if self.controller.is_none() {
+            format.arg("--standalone");
+        }
         if let Some(Credentials { user, password }) = &self.scram {
             for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
                 format.arg("--add-scram").arg(format!("{mechanism}=[name={user},password={password}]"));

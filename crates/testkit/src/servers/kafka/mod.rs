@@ -16,7 +16,7 @@ use super::jars::Jars;
 use super::process::{Identity, Lifetime, Process, Signal, command, tail};
 use super::scratch::Place;
 use super::wait::Patience;
-use super::{Certificates, Error, Result};
+use super::{Certificates, Error, Result, SmallDisk};
 
 /// Kafka and what its programs log through; the versions go together.
 pub(super) const KAFKA: Jars = Jars {
@@ -63,6 +63,7 @@ pub struct Kafka {
     endpoint: KafkaEndpoint,
     sasl_bootstrap: Option<String>,
     proxied_port: Option<u16>,
+    controller: u16,
     certificates: Option<Certificates>,
     layout: Layout,
     process: Option<Process>,
@@ -77,6 +78,8 @@ struct Layout {
     logging: PathBuf,
     log: PathBuf,
     data: PathBuf,
+    /// What `java` is started with, and its own name.
+    java: Vec<String>,
 }
 
 impl Layout {
@@ -86,7 +89,15 @@ impl Layout {
             logging: folder.join("log4j2.properties"),
             log: folder.join("log"),
             data: folder.join("data"),
+            java: vec!["java".to_owned()],
         }
+    }
+
+    /// As that, but with the data on a disk of its own.
+    fn with_data_on(mut self, disk: &SmallDisk) -> Self {
+        self.data = disk.path().join("data");
+        self.java = disk.entry().into_iter().chain(self.java).collect();
+        self
     }
 
     fn log_text(&self) -> String {
@@ -234,10 +245,10 @@ fn spawn(layout: &Layout, lifetime: Lifetime, options: &[String]) -> Result<Proc
     let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
     let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
     let errors = log.try_clone().map_err(Error::io("share the log of Kafka"))?;
-    let mut command = command("java", lifetime, None);
-    command.arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
+    let mut command = command("env", lifetime, None);
+    command.args(&layout.java).arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
     // Native libraries are unpacked there, and go with the rest.
-    command.arg(format!("-Djava.io.tmpdir={}", layout.data.parent().unwrap_or(&layout.data).display()));
+    command.arg(format!("-Djava.io.tmpdir={}", layout.log.parent().unwrap_or(&layout.log).display()));
     command.args(options).args(java_arguments("kafka.Kafka")?).arg(&layout.properties).stdout(log).stderr(errors);
     Process::spawn(command, SERVER)
 }

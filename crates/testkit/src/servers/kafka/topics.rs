@@ -51,6 +51,15 @@ impl KafkaEndpoint {
         self.create(&topics.iter().map(new).collect::<Vec<_>>(), &names.join(", "))
     }
 
+    /// As [`KafkaEndpoint::create_topic`], each partition on so many brokers.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn create_replicated_topic(&self, name: &str, partitions: i32, replicas: i32) -> Result<()> {
+        self.create(&[NewTopic::new(name, partitions, TopicReplication::Fixed(replicas))], name)
+    }
+
     /// Gives a topic this configuration and no other.
     ///
     /// # Errors

@@ -141,11 +141,28 @@ impl Postgres {
         if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
             return Ok(());
         }
-        let mut process = spawn(&self.layout, self.account.as_ref(), self.place.lifetime())?;
-        let ready = wait_until_ready(&self.layout, &mut process);
+        self.begin_to_start()?;
+        self.wait_until_ready()
+    }
+
+    /// As [`Postgres::start_again`], for one that runs no more, and without a wait: something may be in its way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when its program cannot be started.
+    pub fn begin_to_start(&mut self) -> Result<()> {
         // Kept in any case, so that it is stopped with us.
-        self.process = Some(process);
-        ready
+        self.process = Some(spawn(&self.layout, self.account.as_ref(), self.place.lifetime())?);
+        Ok(())
+    }
+
+    /// Waits until it lets clients in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come to that.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        self.process.as_mut().map_or(Ok(()), |process| wait_until_ready(&self.layout, process))
     }
 
     /// Stops it and starts it again.
