@@ -395,6 +395,10 @@ impl Supervisor {
             if !misfits.is_empty() {
                 return Err(Trouble::Misfit(misfits));
             }
+            let unreferable = misfit::of_references(&sql, &self.settings, &published).await;
+            if let Some(finding) = unreferable.map_err(Trouble::Postgres)? {
+                return Err(Trouble::Unpublished(finding));
+            }
         }
 
         let acknowledged = slot.confirmed.unwrap_or(position);
