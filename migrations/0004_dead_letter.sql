@@ -43,9 +43,13 @@ CREATE TABLE IF NOT EXISTS walpost.dead_letter (
     -- The row as pgoutput told it.
     relation_message  bytea       NOT NULL,
     insert_message    bytea       NOT NULL,
+    -- Where the letter keeps a reference to its row: the SHA-256 of the whole message, of which the one above has the key alone.
+    row_sha256        bytea,
     -- Who asked for replay or drop, and when.
     marked_by         text,
     marked_at         timestamptz,
+    -- Whether replay means the row as it is by then, where the letter keeps a reference and the row was changed.
+    accepts_changed   boolean     NOT NULL DEFAULT false,
     -- When it was sent or dropped.
     ended_at          timestamptz,
     UNIQUE (relay, system_identifier, timeline, commit_lsn, ordinal)

@@ -5,6 +5,7 @@
 mod commands;
 mod deadlocks;
 mod group;
+mod references;
 mod store;
 mod topic;
 
@@ -123,7 +124,7 @@ fn row(id: &str, key: Option<&[u8]>, payload: Option<&[u8]>) -> Row {
         message.encode(&mut bytes);
         bytes.freeze()
     };
-    Row { relation: encoded(Message::Relation(relation)), insert: encoded(Message::Insert(insert)) }
+    Row { relation: encoded(Message::Relation(relation)), insert: encoded(Message::Insert(insert)), reference: None }
 }
 
 /// The letter of the insert of this number, with a record whose payload is a column of the row.

@@ -1,10 +1,11 @@
-//! The store of dead letters that was configured: the table in the source database, or a topic.
+//! The store of dead letters that was configured: the table in the source database, or a topic. Where a letter keeps a reference to its row, the row is
+//! read from its table when it is to be sent; whether letters keep references today makes no difference to that.
 
 use walpost_core::failure::chain;
 use walpost_core::finding::Finding;
-use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
+use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
 use walpost_core::port::DeadLetters;
-use walpost_postgres::dead_letter::{self, LetterStore};
+use walpost_postgres::dead_letter::{self, Fetched, LetterStore, RowReader};
 use walpost_postgres::error::Class;
 
 #[cfg(feature = "kafka")]
@@ -15,10 +16,19 @@ use crate::exit::{Ended, Exit};
 use crate::journal;
 use crate::sink::AnySink;
 
+/// How much is read of rows to which there are references before what was read is handed over.
+const FETCHED_BYTES: usize = 16 << 20;
+
 /// See the module's documentation.
 #[derive(Debug)]
+pub struct AnyLetters {
+    store: Store,
+    rows: RowReader,
+}
+
+#[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has one or two of them")]
-pub enum AnyLetters {
+enum Store {
     /// The table.
     Table(LetterStore),
     /// A topic.
@@ -78,6 +88,80 @@ impl AnyLetters {
     /// Where this relay sets rows aside. Where its sink writes the letters itself, within the groups of events, this is how they are read.
     #[must_use]
     pub fn of_sink(settings: &Settings, sink: &AnySink) -> Self {
+        Self { store: Store::of_sink(settings, sink), rows: reader(settings) }
+    }
+
+    /// The same for whoever has no sink that writes letters.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self { store: Store::new(settings), rows: reader(settings) }
+    }
+
+    /// Makes the place for letters where PostgreSQL is not that place; says what it made.
+    ///
+    /// # Errors
+    /// The brokers cannot be reached, or refuse.
+    pub async fn create(&self) -> Result<Option<String>, Error> {
+        match &self.store {
+            Store::Table(_) => Ok(None),
+            #[cfg(feature = "kafka")]
+            Store::Topic(topic) => Ok(topic.create().await?.then(|| topic.place())),
+        }
+    }
+
+    /// What is wrong with that place; of the table the preflight of the database tells.
+    pub async fn check(&self) -> Vec<Finding> {
+        match &self.store {
+            Store::Table(_) => Vec::new(),
+            #[cfg(feature = "kafka")]
+            Store::Topic(topic) => topic.check().await,
+        }
+    }
+
+    /// Looks for the rows of those that keep references. Those behind what is read at once stay marked for the next look.
+    async fn fetch(&mut self, mut marked: Vec<Marked>) -> Result<Vec<Marked>, Error> {
+        let mut bytes = 0;
+        for place in 0..marked.len() {
+            if bytes >= FETCHED_BYTES {
+                marked.truncate(place);
+                break;
+            }
+            let Some(one) = marked.get_mut(place).filter(|one| one.letter.row.reference.is_some()) else { continue };
+            if one.request != Request::Drop {
+                let fetched = self.rows.fetch(&one.letter).await?;
+                bytes += fetched.as_ref().map_or(0, bytes::Bytes::len);
+                one.fetched = Some(judge(one, fetched));
+            }
+        }
+        Ok(marked)
+    }
+}
+
+/// Reads the rows to which letters keep references.
+pub fn reader(settings: &Settings) -> RowReader {
+    RowReader::new(settings.source().connection().clone())
+}
+
+/// A row that was changed goes out only where that was asked for.
+fn judge(marked: &Marked, fetched: Fetched) -> Fetched {
+    let is_same = |row: &[u8]| marked.letter.row.reference.as_ref().is_some_and(|reference| reference.is_of(row));
+    match fetched {
+        Ok(row) if marked.request == Request::ReplayChanged || is_same(&row) => Ok(row),
+        Ok(_) => Err(changed(marked.id.0, &marked.letter)),
+        gone => gone,
+    }
+}
+
+/// What to say of a letter whose row was changed since.
+pub fn changed(id: i64, letter: &DeadLetter) -> String {
+    format!(
+        "its row in {} is not what it was when it was set aside; to send it as it is now, run: walpost dlq replay --id {id} --changed",
+        letter.table
+    )
+}
+
+impl Store {
+    fn of_sink(settings: &Settings, sink: &AnySink) -> Self {
         #[cfg(feature = "kafka")]
         if let (AnySink::Transactional(sink), settings::LetterStore::Kafka(kafka)) =
             (sink, settings.dead_letter().store())
@@ -89,9 +173,7 @@ impl AnyLetters {
         Self::new(settings)
     }
 
-    /// The same for whoever has no sink that writes letters.
-    #[must_use]
-    pub fn new(settings: &Settings) -> Self {
+    fn new(settings: &Settings) -> Self {
         let dead_letter = settings.dead_letter();
         match dead_letter.store() {
             settings::LetterStore::Postgres => {
@@ -107,61 +189,41 @@ impl AnyLetters {
             settings::LetterStore::Kafka(never) => match *never {},
         }
     }
-
-    /// Makes the place for letters where PostgreSQL is not that place; says what it made.
-    ///
-    /// # Errors
-    /// The brokers cannot be reached, or refuse.
-    pub async fn create(&self) -> Result<Option<String>, Error> {
-        match self {
-            Self::Table(_) => Ok(None),
-            #[cfg(feature = "kafka")]
-            Self::Topic(topic) => Ok(topic.create().await?.then(|| topic.place())),
-        }
-    }
-
-    /// What is wrong with that place; of the table the preflight of the database tells.
-    pub async fn check(&self) -> Vec<Finding> {
-        match self {
-            Self::Table(_) => Vec::new(),
-            #[cfg(feature = "kafka")]
-            Self::Topic(topic) => topic.check().await,
-        }
-    }
 }
 
 impl DeadLetters for AnyLetters {
     type Error = Error;
 
     async fn inventory(&mut self) -> Result<Inventory, Error> {
-        match self {
-            Self::Table(table) => Ok(table.inventory().await?),
+        match &mut self.store {
+            Store::Table(table) => Ok(table.inventory().await?),
             #[cfg(feature = "kafka")]
-            Self::Topic(topic) => Ok(topic.inventory().await?),
+            Store::Topic(topic) => Ok(topic.inventory().await?),
         }
     }
 
     async fn set_aside(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>, Error> {
-        match self {
-            Self::Table(table) => Ok(table.set_aside(letters).await?),
+        match &mut self.store {
+            Store::Table(table) => Ok(table.set_aside(letters).await?),
             #[cfg(feature = "kafka")]
-            Self::Topic(topic) => Ok(topic.set_aside(letters).await?),
+            Store::Topic(topic) => Ok(topic.set_aside(letters).await?),
         }
     }
 
     async fn marked(&mut self, limit: usize, is_overtaking: bool) -> Result<Vec<Marked>, Error> {
-        match self {
-            Self::Table(table) => Ok(table.marked(limit, is_overtaking).await?),
+        let marked = match &mut self.store {
+            Store::Table(table) => table.marked(limit, is_overtaking).await?,
             #[cfg(feature = "kafka")]
-            Self::Topic(topic) => Ok(topic.marked(limit, is_overtaking).await?),
-        }
+            Store::Topic(topic) => topic.marked(limit, is_overtaking).await?,
+        };
+        self.fetch(marked).await
     }
 
     async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), Error> {
-        match self {
-            Self::Table(table) => Ok(table.conclude(ends).await?),
+        match &mut self.store {
+            Store::Table(table) => Ok(table.conclude(ends).await?),
             #[cfg(feature = "kafka")]
-            Self::Topic(topic) => Ok(topic.conclude(ends).await?),
+            Store::Topic(topic) => Ok(topic.conclude(ends).await?),
         }
     }
 }

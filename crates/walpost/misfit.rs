@@ -10,8 +10,8 @@ use walpost_core::finding::Finding;
 use walpost_core::outbox::Outbox;
 use walpost_core::pgoutput::{Column, Relation};
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::inspect::{self, InspectedTable, Publication, Table};
-use walpost_postgres::sql;
+use walpost_postgres::inspect::{self, Publication, Table};
+use walpost_postgres::{preflight, sql};
 
 use crate::config::Settings;
 use crate::relay;
@@ -27,10 +27,29 @@ pub async fn of_outboxes(
 ) -> Result<Vec<Finding>, PostgresError> {
     let mut found = Vec::new();
     for (outbox, subject) in settings.outboxes().iter().zip(relay::subject(settings).outboxes) {
-        let InspectedTable { found: table, .. } = inspect::inspect_table(sql, &subject).await?;
-        found.extend(table.iter().flat_map(|table| of_outbox(outbox, table, publications)));
+        let inspected = inspect::inspect_table(sql, &subject).await?;
+        found.extend(inspected.found.iter().flat_map(|table| of_outbox(outbox, table, publications)));
     }
     Ok(found)
+}
+
+/// Why dead letters could keep no reference to the rows of an outbox, where they are to.
+///
+/// # Errors
+/// The catalogue cannot be read.
+pub async fn of_references(
+    sql: &sql::Session,
+    settings: &Settings,
+    publications: &[Publication],
+) -> Result<Option<Finding>, PostgresError> {
+    let outboxes = relay::subject(settings).outboxes;
+    for subject in outboxes.iter().filter(|_| settings.dead_letter().keeps_references()) {
+        let inspected = inspect::inspect_table(sql, subject).await?;
+        if let Some(finding) = preflight::unreferable(&inspected, publications) {
+            return Ok(Some(finding));
+        }
+    }
+    Ok(None)
 }
 
 /// What every row of an outbox would be refused for: columns that are not published, and those of types that cannot play

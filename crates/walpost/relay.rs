@@ -100,5 +100,6 @@ pub fn subject(settings: &Settings) -> Subject {
         outboxes: settings.outboxes().iter().map(outbox).collect(),
         with_checkpoint_table: *settings.checkpoint().store() == settings::Store::Postgres,
         with_dead_letter_table: settings.dead_letter().is_used_table(),
+        with_references: settings.dead_letter().keeps_references(),
     }
 }

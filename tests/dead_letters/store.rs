@@ -69,7 +69,7 @@ fn odd_letters() -> Vec<DeadLetter> {
             ..letter(32, "k", Cause::Route("long names".to_owned()))
         },
         DeadLetter {
-            row: Row { relation: Bytes::new(), insert: Bytes::from_static(b"\0\xff") },
+            row: Row { insert: Bytes::from_static(b"\0\xff"), ..Row::default() },
             ..letter(33, "k", bad("row"))
         },
         DeadLetter { cause: Cause::Parked, ..letter(34, "k", Cause::Parked) },

@@ -301,7 +301,7 @@ fn an_operator_is_told_the_same_by_the_topic_as_by_the_table() {
 }
 
 /// A relay that keeps its letters in a topic, whose other topics take small records only.
-fn narrow(kafka: &KafkaEndpoint, label: &str) -> Rig {
+pub(super) fn narrow(kafka: &KafkaEndpoint, label: &str) -> Rig {
     let mut rig = Rig::with_tables_on(shared_postgres(), kafka, label, &["public.outbox"]);
     let topic = format!("letters-{}", rig.database.name());
     rig.configure(|config| {
@@ -316,7 +316,7 @@ fn narrow(kafka: &KafkaEndpoint, label: &str) -> Rig {
 }
 
 #[track_caller]
-fn insert_large(rig: &Rig, key: &str, seq: i64, bytes: usize) {
+pub(super) fn insert_large(rig: &Rig, key: &str, seq: i64, bytes: usize) {
     rig.sql(&format!(
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', '{key}', 'Changed', \
          jsonb_build_object('seq', {seq}, 'filling', repeat('0123456789', {})), {seq}",
@@ -326,18 +326,18 @@ fn insert_large(rig: &Rig, key: &str, seq: i64, bytes: usize) {
 
 /// The open letters, an object each.
 #[track_caller]
-fn open(rig: &Rig, options: &[&str]) -> Vec<Value> {
+pub(super) fn open(rig: &Rig, options: &[&str]) -> Vec<Value> {
     let listed = rig.call(&[&["dlq", "list", "--json", "--limit", "100000"], options].concat());
     listed.assert_success();
     listed.output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[track_caller]
-fn wait_for_open(rig: &Rig, expected: usize) {
+pub(super) fn wait_for_open(rig: &Rig, expected: usize) {
     eventually(&format!("{expected} open letters"), || open(rig, &[]).len() == expected);
 }
 
-fn stop(relay: Relay) {
+pub(super) fn stop(relay: Relay) {
     relay.stop(LIMIT).unwrap().assert_success();
 }
 

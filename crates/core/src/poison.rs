@@ -7,11 +7,13 @@
 
 mod logged;
 pub mod operator;
+mod reference;
 
 use bytes::Bytes;
 
 pub(crate) use logged::KeyTexts;
 pub use logged::{Letterhead, LoggedRow};
+pub use reference::{Keep, Reference};
 
 use crate::outbox::TableName;
 use crate::position::Identity;
@@ -67,6 +69,8 @@ pub struct Policy {
     pub flood_limit: u64,
     /// How many bytes of letters that only wait for another one may lie there before the stream is held instead.
     pub parked_bytes: u64,
+    /// What a letter keeps of its row.
+    pub keep: Keep,
 }
 
 impl Policy {
@@ -93,6 +97,7 @@ impl Default for Policy {
             on_closed_route: OnClosedRoute::default(),
             flood_limit: 100,
             parked_bytes: 256 << 20,
+            keep: Keep::default(),
         }
     }
 }
@@ -149,7 +154,7 @@ pub struct DeadLetter {
     pub cause: Cause,
     /// The record, where routing got as far as to make one. It is for people, and sent only where the row cannot be routed anew.
     pub record: Option<Record>,
-    /// The row as pgoutput told it, so that it can be routed anew: the bytes of its `Relation` message and of its `Insert` message.
+    /// The row as pgoutput told it, or a reference to it, so that it can be routed anew.
     pub row: Row,
 }
 
@@ -178,6 +183,8 @@ pub struct Row {
     pub relation: Bytes,
     /// The `Insert` message.
     pub insert: Bytes,
+    /// Where it is a reference: how the row was of which the `Insert` message has no more than the key.
+    pub reference: Option<Reference>,
 }
 
 impl Row {
@@ -198,6 +205,8 @@ pub struct LetterId(pub i64);
 pub enum Request {
     /// Send it again.
     Replay,
+    /// Send it again, as its row is by now where the letter keeps a reference to it.
+    ReplayChanged,
     /// Give it up.
     Drop,
 }
@@ -211,6 +220,22 @@ pub struct Marked {
     pub request: Request,
     /// The letter.
     pub letter: DeadLetter,
+    /// Where the letter keeps a reference and is to be sent: the `Insert` message of its row as it stands in its table, or why it cannot be sent.
+    pub fetched: Option<Result<Bytes, String>>,
+}
+
+impl Marked {
+    /// With the whole of its row.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) fn whole(mut self) -> Result<Self, String> {
+        if self.letter.row.reference.is_some() {
+            let nobody = || Err("nobody has looked for its row".to_owned());
+            self.letter = self.letter.with_row(self.fetched.take().unwrap_or_else(nobody)?);
+        }
+        Ok(self)
+    }
 }
 
 /// How a marked letter ended.

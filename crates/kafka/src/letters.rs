@@ -266,7 +266,7 @@ impl DeadLetters for LetterTopic {
         let values = self.reader.values(offsets).await.map_err(LetterError::Read)?;
         let mut marked = Vec::with_capacity(chosen.len());
         for (id, request, offsets) in chosen {
-            marked.push(Marked { id, request, letter: self.letter(id, &offsets, &values)? });
+            marked.push(Marked { id, request, letter: self.letter(id, &offsets, &values)?, fetched: None });
         }
         Ok(marked)
     }

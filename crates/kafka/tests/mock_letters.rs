@@ -61,7 +61,7 @@ fn letter(ordinal: u64) -> DeadLetter {
         event_id: None,
         cause: Cause::Row("odd".to_owned()),
         record: None,
-        row: Row { relation: Bytes::from_static(b"R"), insert: Bytes::from_static(b"I") },
+        row: Row { relation: Bytes::from_static(b"R"), insert: Bytes::from_static(b"I"), reference: None },
     }
 }
 

@@ -6,12 +6,14 @@
 //! A letter is known by its row: cluster, timeline, commit and ordinal. A database that is restored to an older state has no letters of a later
 //! one, for they lie in it; one that is moved to another cluster brings its letters along, and none of them is mistaken for a row of the new log.
 
+mod fetch;
 mod headers;
 mod letter;
 pub mod operator;
 mod store;
 mod text;
 
+pub use fetch::{Fetched, RowReader};
 pub use store::LetterStore;
 
 use walpost_core::position::Identity;
@@ -28,6 +30,13 @@ pub enum Error {
     /// The source database did not answer or refused.
     #[error("the dead letters in the source database cannot be reached")]
     Postgres {
+        /// Why.
+        #[source]
+        source: SqlError,
+    },
+    /// The rows that letters keep references to could not be read.
+    #[error("the rows that dead letters keep references to cannot be read")]
+    Rows {
         /// Why.
         #[source]
         source: SqlError,
@@ -74,7 +83,7 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Postgres { source } => source.class(),
+            Self::Postgres { source } | Self::Rows { source } => source.class(),
             Self::NoTable => Class::NeedsOperator("run: walpost init"),
             Self::TooLarge { .. } => Class::NeedsOperator(
                 "let the broker take the record (max.message.bytes of its topic, message.max.bytes of sink.kafka), or go on without its \

@@ -39,6 +39,8 @@ pub struct Subject {
     pub with_checkpoint_table: bool,
     /// Whether rows may be set aside.
     pub with_dead_letter_table: bool,
+    /// Whether dead letters keep references to their rows.
+    pub with_references: bool,
 }
 
 /// An outbox and what its router needs.

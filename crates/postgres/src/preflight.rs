@@ -5,6 +5,8 @@
 
 mod tables;
 
+pub use tables::unreferable;
+
 use std::collections::BTreeMap;
 
 use walpost_core::finding::Finding;
@@ -25,7 +27,7 @@ pub fn findings(inspection: &Inspection, subject: &Subject) -> Vec<Finding> {
     checkpoint_table(inspection, subject, &mut found);
     dead_letter_table(inspection, subject, &mut found);
     publications(inspection, subject, &mut found);
-    tables::tables(inspection, &mut found);
+    tables::tables(inspection, subject.with_references, &mut found);
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
 }

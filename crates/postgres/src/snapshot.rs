@@ -207,6 +207,11 @@ impl Table {
     }
 }
 
+/// The `Insert` message of a line of COPY whose first field is no column.
+pub(crate) fn insert_of_line(relation: u32, line: &[u8]) -> Bytes {
+    reader::insert(relation, line.strip_suffix(b"\n").unwrap_or(line))
+}
+
 /// The commit LSN of the rows of a time.
 #[must_use]
 pub fn place_of(time: Timestamp) -> Lsn {

@@ -75,6 +75,9 @@ pub(super) struct Show {
     /// Nothing but the bytes of the record's value
     #[arg(long, conflicts_with = "json")]
     payload: bool,
+    /// Read the row from its table, where the letter keeps a reference to it
+    #[arg(long)]
+    fetch: bool,
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +87,9 @@ pub(super) struct Replay {
     /// Leave the letters alone that wait behind those that fit
     #[arg(long)]
     only: bool,
+    /// Send rows as they are by now, where letters keep references and the rows were changed
+    #[arg(long)]
+    changed: bool,
 }
 
 #[derive(Debug, Args)]
@@ -144,15 +150,18 @@ impl Dlq {
                 filter.limit = filter.limit.or(Some(LIST_LIMIT));
                 (config, commands::Dlq::List { filter, is_json: json })
             }
-            Self::Show(Show { config, id, json, payload }) => {
+            Self::Show(Show { config, id, json, payload, fetch }) => {
                 let form = match (json, payload) {
                     (_, true) => commands::LetterForm::Payload,
                     (true, false) => commands::LetterForm::Json,
                     (false, false) => commands::LetterForm::Text,
                 };
-                (config, commands::Dlq::Show { id, form })
+                (config, commands::Dlq::Show { id, form, fetches: fetch })
             }
-            Self::Replay(Replay { marking, only }) => marking.into_action(Mark::Replay, !only, &[State::Waiting]),
+            Self::Replay(Replay { marking, only, changed }) => {
+                let mark = if changed { Mark::ReplayChanged } else { Mark::Replay };
+                marking.into_action(mark, !only, &[State::Waiting])
+            }
             Self::Drop(marking) => marking.into_action(Mark::Drop, false, &[State::Waiting]),
             Self::Unmark(marking) => marking.into_action(Mark::Nothing, false, &[State::Replay, State::Drop]),
         }

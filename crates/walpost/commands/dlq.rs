@@ -10,13 +10,17 @@ mod table;
 use std::io::Write;
 use std::path::Path;
 
+use walpost_core::poison::DeadLetter;
 use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State};
+
+use walpost_postgres::dead_letter::RowReader;
 
 use desk::Desk;
 
 use super::Outcome;
 use crate::config::{Process, Settings, Surroundings};
 use crate::exit::{Ended, Exit};
+use crate::letters;
 pub(super) use table::age;
 
 /// How many keys a preview names.
@@ -38,6 +42,8 @@ pub enum Dlq {
         id: i64,
         /// How.
         form: LetterForm,
+        /// Whether its row is read from its table, where it keeps a reference.
+        fetches: bool,
     },
     /// Mark letters.
     Mark(Marking),
@@ -81,7 +87,10 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
     desk.damaged().iter().for_each(|damaged| complain!("{damaged}"));
     match action {
         Dlq::List { filter, is_json } => list(&desk, &filter, is_json).await,
-        Dlq::Show { id, form } => show(&mut desk, id, form).await,
+        Dlq::Show { id, form, fetches } => {
+            let rows = fetches.then(|| letters::reader(&settings));
+            show(&mut desk, id, form, rows).await
+        }
         Dlq::Mark(marking) => mark(&mut desk, marking, settings.dead_letter().policy().is_parking()).await,
     }
 }
@@ -104,11 +113,14 @@ async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
-async fn show(desk: &mut Desk, id: i64, form: LetterForm) -> Outcome {
-    let Some((listed, letter)) = desk.show(id).await? else {
+async fn show(desk: &mut Desk, id: i64, form: LetterForm, rows: Option<RowReader>) -> Outcome {
+    let Some((listed, mut letter)) = desk.show(id).await? else {
         let sentence = format!("there is no letter {id}; to see which there are, run: walpost dlq list");
         return Err(Ended::with_sentence(Exit::Usage, sentence));
     };
+    if let Some(mut rows) = rows {
+        letter = fetched(&mut rows, id, letter).await?;
+    }
     match form {
         LetterForm::Text => letter::lines(&listed, &letter).iter().for_each(|line| say!("{line}")),
         LetterForm::Json => say!("{}", json::shown(&listed, &letter)),
@@ -119,11 +131,30 @@ async fn show(desk: &mut Desk, id: i64, form: LetterForm) -> Outcome {
                 );
                 return Err(Ended::with_sentence(Exit::Usage, sentence));
             };
+            if letter.row.reference.is_some() {
+                let sentence = format!(
+                    "letter {id} keeps a reference to its row and not its payload; to read it from {}, run: walpost dlq show {id} --payload --fetch",
+                    letter.table
+                );
+                return Err(Ended::with_sentence(Exit::Usage, sentence));
+            }
             // A reader that went away has seen what it wanted.
             let _ = std::io::stdout().lock().write_all(record.value.as_deref().unwrap_or_default());
         }
     }
     Ok(Exit::Success)
+}
+
+/// A letter with the row that it keeps a reference to. One that was changed is told of.
+async fn fetched(rows: &mut RowReader, id: i64, letter: DeadLetter) -> Result<DeadLetter, Ended> {
+    let Some(reference) = letter.row.reference.clone() else { return Ok(letter) };
+    let row = rows.fetch(&letter).await.map_err(|error| Ended::from(letters::Error::from(error)))?;
+    let row =
+        row.map_err(|reason| Ended::with_sentence(Exit::Usage, format!("letter {id} cannot be sent: {reason}")))?;
+    if !reference.is_of(&row) {
+        complain!("{}", letters::changed(id, &letter));
+    }
+    Ok(letter.with_row(row))
 }
 
 fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
@@ -168,7 +199,7 @@ async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
 fn what_now(mark: Mark, count: i64) -> String {
     let letters = format!("{} {}", counted(count), if count == 1 { "is" } else { "are" });
     match mark {
-        Mark::Replay => format!(
+        Mark::Replay | Mark::ReplayChanged => format!(
             "{letters} marked\na relay that runs sends them within seconds, in order; what is left: walpost dlq list --state replay"
         ),
         Mark::Drop => format!(
@@ -219,7 +250,7 @@ fn quoted(word: &str) -> String {
 fn done(mark: Mark, count: i64) -> String {
     let letters = counted(count);
     match mark {
-        Mark::Replay => format!("mark {letters} to be sent again"),
+        Mark::Replay | Mark::ReplayChanged => format!("mark {letters} to be sent again"),
         Mark::Drop => format!("mark {letters} to be given up"),
         Mark::Nothing => format!("take the mark of {letters} back"),
     }

@@ -254,6 +254,14 @@ choice! {
     }
 }
 
+choice! {
+    /// What a dead letter keeps of its row.
+    pub(super) enum Keep ("`\"row\"` or `\"reference\"`") {
+        Row = "row",
+        Reference = "reference",
+    }
+}
+
 section! {
     /// What becomes of rows that cannot be delivered: they are set aside, and `walpost dlq` shows them and marks them to be sent again or given up.
     "[dead_letter]" DeadLetter {
@@ -270,6 +278,10 @@ section! {
         on_bad_row: OnBadRow = OnBadRow::Park, "\"stop\"" | "\"park\"";
         /// A topic that is missing or forbidden. `hold`: everything waits until it is there. `dead_letter`: its rows are set aside as bad ones are.
         on_closed_route: OnClosedRoute = OnClosedRoute::Hold, "\"dead_letter\"" | "\"hold\"";
+        /// What a letter keeps. `row`: all of its row. `reference`: the row's key in its table and a hash, and of the record all but the payload. The relay then
+        /// reads the row from its table when it is sent again, and does not send one that is gone or was changed; so rows have to stay in the outbox
+        /// until their letters have ended. Each outbox needs a primary key or another replica identity that is not the whole row, and SELECT on it.
+        keep: Keep = Keep::Row, "\"reference\"" | "\"row\"";
         /// How many rows may lie there for a reason of their own, neither sent nor dropped. Beyond it the relay holds the stream instead of emptying
         /// it into the dead letters. Those that only wait for another one of their key do not count.
         flood_limit: u64 = 100, "1000" | "100";

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walpost_core::outbox::{Outbox, Outboxes};
-use walpost_core::poison::Policy;
+use walpost_core::poison::{Keep, Policy};
 use walpost_core::{feedback, session};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
@@ -369,6 +369,12 @@ impl DeadLetter {
     #[must_use]
     pub fn is_used(&self) -> bool {
         self.policy.needs_store()
+    }
+
+    /// Whether letters keep references to their rows.
+    #[must_use]
+    pub fn keeps_references(&self) -> bool {
+        self.is_used() && self.policy.keep == Keep::Reference
     }
 
     /// Whether that place is the table.

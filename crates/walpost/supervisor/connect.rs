@@ -130,7 +130,11 @@ impl Supervisor {
             journal::late_members(&late.await.map_err(Trouble::Postgres)?, self.settings.outboxes());
         }
         let misfits = misfit::of_outboxes(sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
-        if misfits.is_empty() { Ok(()) } else { Err(Trouble::Misfit(misfits)) }
+        if !misfits.is_empty() {
+            return Err(Trouble::Misfit(misfits));
+        }
+        let unreferable = misfit::of_references(sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
+        unreferable.map_or(Ok(()), |finding| Err(Trouble::Unpublished(finding)))
     }
 
     /// Starts the stream. The slot is ours from here on.

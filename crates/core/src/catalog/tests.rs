@@ -176,7 +176,7 @@ fn letter(record: Option<Record>) -> DeadLetter {
         event_id: None,
         cause: Cause::Parked,
         record,
-        row: Row { relation: told.freeze(), insert: insert.freeze() },
+        row: Row { relation: told.freeze(), insert: insert.freeze(), reference: None },
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Cause, DeadLetter, ParkingKey, Row};
+use super::{Cause, DeadLetter, Keep, ParkingKey, Row};
 use crate::outbox::TableName;
 use crate::pgoutput::{Cell, Message};
 use crate::position::Identity;
@@ -72,8 +72,20 @@ impl LoggedRow {
             event_id: self.event_id(),
             cause,
             record,
-            row: Row { relation: self.head.relation.clone(), insert: self.insert.clone() },
+            row: self.row(),
         }
+    }
+
+    /// How many bytes a letter keeps of its `Insert` message.
+    pub(crate) fn kept_bytes(&self, keep: Keep) -> u64 {
+        match keep {
+            Keep::Row => self.insert.len() as u64,
+            Keep::Reference => self.row().kept(None, keep).insert.len() as u64,
+        }
+    }
+
+    fn row(&self) -> Row {
+        Row { relation: self.head.relation.clone(), insert: self.insert.clone(), reference: None }
     }
 
     /// The texts of these columns, slices of the row.

@@ -113,6 +113,8 @@ pub struct Selection {
 pub enum Mark {
     /// To be sent again.
     Replay,
+    /// The same, also where its row was changed since.
+    ReplayChanged,
     /// To be given up.
     Drop,
     /// For nothing any more.
@@ -124,7 +126,7 @@ impl Mark {
     #[must_use]
     pub fn state(self) -> State {
         match self {
-            Self::Replay => State::Replay,
+            Self::Replay | Self::ReplayChanged => State::Replay,
             Self::Drop => State::Drop,
             Self::Nothing => State::Waiting,
         }

@@ -153,7 +153,7 @@ impl Letters {
             }
             Cause::Row(_) | Cause::Route(_) => None,
             Cause::Parked => {
-                let bytes = self.lying.parked_bytes.saturating_add(row.insert.len() as u64);
+                let bytes = self.lying.parked_bytes.saturating_add(row.kept_bytes(self.policy.keep));
                 let is_full = bytes > self.policy.parked_bytes && self.lying.parked_bytes > 0;
                 is_full.then(|| full(self.lying.parked_bytes, self.unseen, self.policy.parked_bytes))
             }
@@ -165,8 +165,8 @@ impl Letters {
         let waits = cause.is_root() || self.parking(row).is_some_and(|parking| parking.is_late);
         let texts = row.key_texts();
         let key = texts.map(|(route, key)| ParkingKey { table: row.head.table.clone(), route, key });
-        let (is_root, length) = (cause.is_root(), row.insert.len() as u64);
-        let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { length } };
+        let is_root = cause.is_root();
+        let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { row.kept_bytes(self.policy.keep) } };
         self.lying.add(&share, ticket);
         self.unseen += u64::from(self.is_grouping);
         // A row before it may have been with the sink when one behind was put aside.
@@ -286,7 +286,7 @@ impl Letters {
 
     /// A letter was marked. `failed` says why it is not to be sent, where it was in a group that came to nothing.
     pub(super) fn on_marked(&mut self, marked: Marked, failed: Option<&String>) {
-        let Marked { id, request, ref letter } = marked;
+        let Marked { id, request, ref letter, .. } = marked;
         let is_known = |letters: &Self| letters.ended.contains(&id) || letters.concluded.contains_key(&id);
         if self.replays.contains_key(&id) || is_known(self) {
             return;
@@ -295,9 +295,14 @@ impl Letters {
         self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
         match request {
             Request::Drop => self.end(id, Conclusion::Dropped),
-            Request::Replay if let Some(reason) = failed => self.end(id, Conclusion::Returned(reason.clone())),
-            // It is routed by the router of today, which may have been corrected.
-            Request::Replay => self.unrouted.push(marked),
+            Request::Replay | Request::ReplayChanged if let Some(reason) = failed => {
+                self.end(id, Conclusion::Returned(reason.clone()));
+            }
+            Request::Replay | Request::ReplayChanged => match marked.whole() {
+                // It is routed by the router of today, which may have been corrected.
+                Ok(marked) => self.unrouted.push(marked),
+                Err(reason) => self.end(id, Conclusion::Returned(reason)),
+            },
         }
     }
 

@@ -152,7 +152,7 @@ impl Outbound {
     /// The letter of a row that was put aside.
     pub(super) fn letter(&self, ticket: Ticket, cause: Cause) -> Option<DeadLetter> {
         let Item { identity, made, origin: Origin::Log(row) } = self.ledger.item(ticket)? else { return None };
-        Some(row.letter(*identity, cause, made.as_ref().ok().cloned()))
+        Some(row.letter(*identity, cause, made.as_ref().ok().cloned()).keeping(self.letters.policy.keep))
     }
 
     /// A row that was put aside is durable: it is settled.

@@ -9,16 +9,18 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use walpost_core::outbox::TableName;
-use walpost_core::pgoutput::Message;
+use walpost_core::pgoutput::{Cell, Message};
 use walpost_core::poison::operator::{Mark, State, Why};
-use walpost_core::poison::{Cause, DeadLetter, ParkingKey, Row};
+use walpost_core::poison::{Cause, DeadLetter, ParkingKey, Reference, Row};
 use walpost_core::record::{Header, Record};
 use walpost_core::time::Timestamp;
 
 use super::key::RowId;
 
-/// The version of this form.
-const FORMAT_VERSION: u64 = 1;
+/// The version of this form, which is that of letters that keep a reference to their row. All else is written in the first: whoever knows no
+/// references must not send one as if it were the row.
+const FORMAT_VERSION: u64 = 2;
+const FIRST_VERSION: u64 = 1;
 
 /// Behind the name of a field whose value is no text.
 const BASE64: &str = "base64";
@@ -101,7 +103,7 @@ pub(super) fn write_letter(relay: &str, letter: &DeadLetter, now: Timestamp) -> 
     let mut put = |name: &str, value: Value| {
         fields.insert(name.to_owned(), value);
     };
-    put("format_version", FORMAT_VERSION.into());
+    put("format_version", if letter.row.reference.is_some() { FORMAT_VERSION } else { FIRST_VERSION }.into());
     put("relay", relay.into());
     put("timeline", letter.identity.timeline.0.into());
     put("commit_lsn", letter.identity.commit_lsn.to_string().into());
@@ -119,6 +121,10 @@ pub(super) fn write_letter(relay: &str, letter: &DeadLetter, now: Timestamp) -> 
     put("columns", columns(&letter.row).unwrap_or(Value::Null));
     put("relation_message_base64", STANDARD.encode(&letter.row.relation).into());
     put("insert_message_base64", STANDARD.encode(&letter.row.insert).into());
+    if let Some(Reference { sha256, payload_column }) = &letter.row.reference {
+        put("row_sha256_base64", STANDARD.encode(sha256).into());
+        put("payload_column", (*payload_column).into());
+    }
     let parking = letter.parking_key.as_ref();
     put_bytes(&mut fields, "route", parking.and_then(|parking| parking.route.as_deref()));
     put_bytes(&mut fields, "key", parking.map(|parking| &*parking.key));
@@ -138,18 +144,18 @@ fn write_record(record: &Record) -> Map<String, Value> {
 }
 
 /// The row for people, as pairs of column and value: two columns of an odd catalogue may have one name. The payload's column is there too; what is
-/// read back are the messages.
+/// read back are the messages. Of a row to which there is a reference it is the key.
 fn columns(row: &Row) -> Option<Value> {
     let Ok(Message::Relation(relation)) = &Message::parse(&row.relation) else { return None };
     let Ok(Message::Insert(insert)) = &Message::parse(&row.insert) else { return None };
     let payload = |bytes: &[u8]| bytes.len() <= SHOWN_BYTES;
     let names = relation.columns.iter().map(|column| column.name);
-    let cells = insert.new.cells.iter().map(|cell| cell.bytes());
-    let shown = |(name, value): (&str, Option<&[u8]>)| match value {
+    let cells = names.zip(&insert.new.cells).filter(|(_, cell)| **cell != Cell::Unchanged);
+    let shown = |(name, cell): (&str, &Cell<'_>)| match cell.bytes() {
         Some(long) if !payload(long) => json!([name, { "bytes": long.len() }]),
         value => json!([name, text_or_base64(value)]),
     };
-    Some(names.zip(cells).map(shown).collect())
+    Some(cells.map(shown).collect())
 }
 
 /// A longer value of a column is not shown for people beside the record and the messages, which have it.
@@ -177,8 +183,11 @@ pub(super) fn read_letter(row: &RowId, bytes: &[u8]) -> Result<Document, Fault> 
     let fields = Fields(object(bytes)?);
     let table = TableName { schema: fields.text("schema")?.to_owned(), table: fields.text("table")?.to_owned() };
     let (route, key) = (fields.bytes("route")?, fields.bytes("key")?);
-    let told =
-        Row { relation: fields.base64("relation_message_base64")?, insert: fields.base64("insert_message_base64")? };
+    let told = Row {
+        relation: fields.base64("relation_message_base64")?,
+        insert: fields.base64("insert_message_base64")?,
+        reference: fields.reference()?,
+    };
     let letter = DeadLetter {
         identity: row.identity,
         commit_time: row.commit_time,
@@ -232,7 +241,7 @@ fn read_header(pair: &Value) -> Option<Header> {
 pub(super) fn write_standing(standing: &Standing) -> String {
     let Standing { state, cause, reason, attempts, last_at, ended_at, marks_done } = standing;
     json!({
-        "format_version": FORMAT_VERSION,
+        "format_version": FIRST_VERSION,
         "state": state.word(),
         "cause": cause.word(),
         "reason": reason,
@@ -271,7 +280,7 @@ pub(super) fn read_standing(bytes: &[u8]) -> Result<Standing, Fault> {
 pub(super) fn write_marking(marking: &Marking) -> String {
     let Marking { mark, by, at } = marking;
     json!({
-        "format_version": FORMAT_VERSION,
+        "format_version": FIRST_VERSION,
         "request": mark_word(*mark),
         "marked_by": by,
         "marked_at": at.to_rfc3339(),
@@ -283,7 +292,12 @@ pub(super) fn write_marking(marking: &Marking) -> String {
 pub(super) fn read_marking(bytes: &[u8]) -> Result<Marking, Fault> {
     let fields = Fields(object(bytes)?);
     Ok(Marking {
-        mark: word(&[Mark::Replay, Mark::Drop, Mark::Nothing], mark_word, fields.text("request")?, "request")?,
+        mark: word(
+            &[Mark::Replay, Mark::ReplayChanged, Mark::Drop, Mark::Nothing],
+            mark_word,
+            fields.text("request")?,
+            "request",
+        )?,
         by: fields.text("marked_by")?.to_owned(),
         at: fields.time("marked_at")?,
     })
@@ -292,6 +306,7 @@ pub(super) fn read_marking(bytes: &[u8]) -> Result<Marking, Fault> {
 fn mark_word(mark: Mark) -> &'static str {
     match mark {
         Mark::Replay => "replay",
+        Mark::ReplayChanged => "replay_changed",
         Mark::Drop => "drop",
         Mark::Nothing => "nothing",
     }
@@ -335,6 +350,21 @@ impl Fields {
 
     fn base64(&self, name: &'static str) -> Result<Bytes, Fault> {
         STANDARD.decode(self.text(name)?).map(Bytes::from).map_err(|_| Fault::Field(name))
+    }
+
+    /// How the row was to which there is a reference.
+    fn reference(&self) -> Result<Option<Reference>, Fault> {
+        const HASH: &str = "row_sha256_base64";
+        if matches!(self.0.get(HASH), None | Some(Value::Null)) {
+            return Ok(None);
+        }
+        let sha256 = self.base64(HASH)?.as_ref().try_into().map_err(|_| Fault::Field(HASH))?;
+        let column = |column: &Value| column.as_u64().and_then(|column| usize::try_from(column).ok());
+        let payload_column = match self.0.get("payload_column") {
+            None | Some(Value::Null) => None,
+            Some(typed) => Some(column(typed).ok_or(Fault::Field("payload_column"))?),
+        };
+        Ok(Some(Reference { sha256, payload_column }))
     }
 
     /// What [`put_bytes`] put.

@@ -261,6 +261,7 @@ impl Index {
         let next = |id: &i64| {
             let entry = self.letters.get(self.ids.get(id)?)?;
             let request = match entry.state() {
+                State::Replay if entry.accepts_changed() => Request::ReplayChanged,
                 State::Replay => Request::Replay,
                 State::Drop => Request::Drop,
                 State::Waiting | State::Sent | State::Dropped => return None,

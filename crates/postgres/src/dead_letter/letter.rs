@@ -10,7 +10,7 @@ use tokio_postgres::types::{FromSql, PgLsn, ToSql};
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::pgoutput::Message;
-use walpost_core::poison::{Cause, DeadLetter, LetterId, ParkingKey, Row};
+use walpost_core::poison::{Cause, DeadLetter, LetterId, ParkingKey, Reference, Row};
 use walpost_core::position::{Identity, Timeline};
 use walpost_core::record::Record;
 
@@ -35,7 +35,7 @@ const BATCH_LETTERS: usize = 500;
 pub(super) const COLUMNS: &str = "letter.id, letter.timeline, letter.commit_lsn, letter.ordinal, letter.commit_time, letter.outbox_schema, \
      letter.outbox_table, letter.event_id, letter.route, letter.key, letter.cause, letter.reason, letter.topic, letter.partition, \
      letter.record_key, letter.headers::text AS headers, letter.timestamp_ms, letter.payload, letter.payload_column, \
-     letter.relation_message, letter.insert_message";
+     letter.relation_message, letter.insert_message, letter.row_sha256";
 
 /// Letters as arrays, one a column: what one INSERT takes.
 #[derive(Default)]
@@ -63,6 +63,7 @@ pub(super) struct Batch<'a> {
     payload_columns: Vec<Option<i32>>,
     relations: Vec<&'a [u8]>,
     inserts: Vec<&'a [u8]>,
+    hashes: Vec<Option<&'a [u8]>>,
 }
 
 impl<'a> Batch<'a> {
@@ -118,10 +119,11 @@ impl<'a> Batch<'a> {
         self.payload_columns.push(payload_column);
         self.relations.push(&letter.row.relation);
         self.inserts.push(&letter.row.insert);
+        self.hashes.push(letter.row.reference.as_ref().map(|reference| &reference.sha256[..]));
     }
 
     /// In the order of the parameters of `SET_ASIDE`, behind the relay's name.
-    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 21] {
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 22] {
         [
             &self.timelines,
             &self.commit_lsns,
@@ -144,6 +146,7 @@ impl<'a> Batch<'a> {
             &self.payload_columns,
             &self.relations,
             &self.inserts,
+            &self.hashes,
         ]
     }
 }
@@ -214,7 +217,10 @@ impl<'a> Written<'a> {
 
 fn recorded<'a>(record: &'a Record, letter: &DeadLetter, repertoire: Repertoire) -> Recorded<'a> {
     let payload = record.value.as_deref();
-    let payload_column = payload.and_then(|payload| column_of(payload, &letter.row));
+    let payload_column = match &letter.row.reference {
+        Some(reference) => reference.payload_column.and_then(|column| i32::try_from(column).ok()),
+        None => payload.and_then(|payload| column_of(payload, &letter.row)),
+    };
     Recorded {
         topic: Some(text::write(record.topic.as_bytes(), repertoire)),
         partition: record.partition,
@@ -267,7 +273,11 @@ pub(super) fn read(row: &SqlRow) -> Result<(LetterId, DeadLetter), Error> {
     let id: i64 = field(row, "id")?;
     let columns = Columns { row, id };
     let identity = identity(row)?;
-    let told = Row { relation: columns.bytes("relation_message")?, insert: columns.bytes("insert_message")? };
+    let told = Row {
+        relation: columns.bytes("relation_message")?,
+        insert: columns.bytes("insert_message")?,
+        reference: columns.reference()?,
+    };
     let letter = DeadLetter {
         identity,
         commit_time: field::<ServerTime>(row, "commit_time")?.0,
@@ -351,7 +361,18 @@ impl Columns<'_> {
         }))
     }
 
+    fn reference(&self) -> Result<Option<Reference>, Error> {
+        let Some(hash) = field::<Option<&[u8]>>(self.row, "row_sha256")? else { return Ok(None) };
+        let sha256 = hash.try_into().map_err(|_| self.odd("row_sha256"))?;
+        let column: Option<i32> = field(self.row, "payload_column")?;
+        let payload_column = column.map(usize::try_from).transpose().map_err(|_| self.odd("payload_column"))?;
+        Ok(Some(Reference { sha256, payload_column }))
+    }
+
     fn payload(&self, told: &Row) -> Result<Option<Bytes>, Error> {
+        if told.reference.is_some() {
+            return Ok(None);
+        }
         let Some(column) = field::<Option<i32>>(self.row, "payload_column")? else {
             return Ok(field::<Option<&[u8]>>(self.row, "payload")?.map(Bytes::copy_from_slice));
         };
@@ -381,7 +402,7 @@ mod tests {
             event_id: None,
             cause: Cause::Parked,
             record: None,
-            row: Row { relation: Bytes::new(), insert },
+            row: Row { insert, ..Row::default() },
         }
     }
 

@@ -57,8 +57,9 @@ SELECT touched.*, other.in_front, other.behind FROM touched CROSS JOIN LATERAL (
 ) AS other ORDER BY touched.first";
 
 const MARK: &str = "{selected}, done AS (
-    UPDATE walpost.dead_letter AS letter SET state = $16::text, marked_by = session_user::text || $17::text, marked_at = now()
-    FROM selected WHERE letter.id = selected.id AND letter.state IN ('waiting', 'replay', 'drop') AND letter.state <> $16::text RETURNING 1
+    UPDATE walpost.dead_letter AS letter SET state = $16::text, marked_by = session_user::text || $17::text, marked_at = now(), accepts_changed = $18::bool
+    FROM selected WHERE letter.id = selected.id AND letter.state IN ('waiting', 'replay', 'drop')
+    AND (letter.state, letter.accepts_changed) IS DISTINCT FROM ($16::text, $18::bool) RETURNING 1
 )
 SELECT count(*) FROM done";
 
@@ -123,9 +124,9 @@ impl Letters {
     pub async fn mark(&self, selection: &Selection, mark: Mark, by: &str) -> Result<i64, Error> {
         let parameters = Parameters::new(&selection.filter, &self.relay, self.repertoire);
         let by = text::write(format!(" ({by})").as_bytes(), self.repertoire);
-        let state = mark.state().word();
+        let (state, accepts_changed) = (mark.state().word(), mark == Mark::ReplayChanged);
         let mut all = parameters.of_filter().to_vec();
-        all.extend([&selection.with_those_behind as &(dyn ToSql + Sync), &state, &by]);
+        all.extend([&selection.with_those_behind as &(dyn ToSql + Sync), &state, &by, &accepts_changed]);
         let (statement, mut tries) = (sql(MARK), 1);
         loop {
             match self.session.query_one(&statement, &all).await {

@@ -37,14 +37,14 @@ const REPERTOIRE: &str = "SELECT current_setting('server_encoding') AS server_en
 const SET_ASIDE: &str = "
 INSERT INTO walpost.dead_letter AS stored (relay, system_identifier, timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table,
     event_id, route, key, queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column,
-    relation_message, insert_message)
+    relation_message, insert_message, row_sha256)
 SELECT $1, (SELECT system_identifier::numeric + CASE WHEN system_identifier < 0 THEN 18446744073709551616 ELSE 0 END FROM pg_control_system()),
     timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key, sha256(queue), cause, reason, topic, partition,
-    record_key, headers::json, timestamp_ms, payload, payload_column, relation_message, insert_message
+    record_key, headers::json, timestamp_ms, payload, payload_column, relation_message, insert_message, row_sha256
 FROM unnest($2::bigint[], $3::pg_lsn[], $4::bigint[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
     $12::text[], $13::text[], $14::text[], $15::integer[], $16::bytea[], $17::text[], $18::bigint[], $19::bytea[], $20::integer[], $21::bytea[],
-    $22::bytea[]) WITH ORDINALITY AS letter (timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key,
-    queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column, relation_message, insert_message, place)
+    $22::bytea[], $23::bytea[]) WITH ORDINALITY AS letter (timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key,
+    queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column, relation_message, insert_message, row_sha256, place)
 ORDER BY place
 ON CONFLICT (relay, system_identifier, timeline, commit_lsn, ordinal) DO UPDATE
 SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')
@@ -86,7 +86,7 @@ macro_rules! marked {
                            OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                 FROM chosen JOIN walpost.dead_letter USING (id)
             )
-            SELECT letter.state, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
+            SELECT letter.state, letter.accepts_changed, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
             WHERE before IS NULL OR before < $3::bigint ORDER BY id"
         )
     };
@@ -288,11 +288,12 @@ fn state_of(end: &Conclusion) -> &'static str {
 fn marked(row: &Row) -> Result<Marked, Error> {
     let (id, letter) = letter::read(row)?;
     let request = match field(row, "state")? {
+        "replay" if field(row, "accepts_changed")? => Request::ReplayChanged,
         "replay" => Request::Replay,
         "drop" => Request::Drop,
         _ => return Err(Error::Value { id: id.0, field: "state" }),
     };
-    Ok(Marked { id, request, letter })
+    Ok(Marked { id, request, letter, fetched: None })
 }
 
 /// A number that is never negative.

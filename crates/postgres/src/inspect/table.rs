@@ -33,6 +33,10 @@ pub struct Table {
     pub root: Option<TableName>,
     /// Whether the role may act as its owner.
     pub is_owned: bool,
+    /// Whether the role may read it.
+    pub is_readable: bool,
+    /// The columns by which the log tells its rows apart: those of its replica identity, unless that is the whole row.
+    pub identity: Vec<String>,
     /// Its columns in order.
     pub columns: Vec<TableColumn>,
     /// What a router is told of it, beside what the stream tells.
@@ -61,7 +65,10 @@ pub struct OwnTable {
 
 const TABLE: &str = "
 SELECT c.oid, c.relkind::text AS kind, c.relpersistence <> 'p' AS is_unlogged,
-       pg_has_role(c.relowner, 'USAGE') AS is_owned,
+       pg_has_role(c.relowner, 'USAGE') AS is_owned, has_table_privilege(c.oid, 'SELECT') AS is_readable,
+       ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+             WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
+             ORDER BY a.attnum) AS identity,
        CASE WHEN c.relispartition THEN rn.nspname::text END AS root_schema,
        CASE WHEN c.relispartition THEN r.relname::text END AS root_name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -133,6 +140,8 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
         kind: kind.chars().next().unwrap_or('?'),
         is_unlogged: field(row, "is_unlogged")?,
         root: root.0.zip(root.1).map(|(schema, table)| TableName { schema, table }),
+        is_readable: field(row, "is_readable")?,
+        identity: field(row, "identity")?,
         is_owned: field(row, "is_owned")?,
         columns: columns.iter().map(column).collect::<Result<_, Error>>()?,
         description: describe(session, oid).await?,

@@ -6,7 +6,7 @@ use walpost_core::outbox::TableName;
 use super::{Finding, quote_identifier, quote_table};
 use crate::inspect::{InspectedTable, Inspection, OutboxSubject, Publication, PublishedTable, Table};
 
-pub(super) fn tables(inspection: &Inspection, found: &mut Vec<Finding>) {
+pub(super) fn tables(inspection: &Inspection, with_references: bool, found: &mut Vec<Finding>) {
     for inspected in &inspection.tables {
         match &inspected.found {
             None => found.push(missing(inspected)),
@@ -14,8 +14,46 @@ pub(super) fn tables(inspection: &Inspection, found: &mut Vec<Finding>) {
                 shape(&inspected.subject, table, found);
                 columns(&inspected.subject, table, found);
                 published(inspection, &inspected.subject, table, found);
+                if with_references {
+                    found.extend(unreferable(inspected, &inspection.publications));
+                    unreadable(&inspected.subject, table, &inspection.role.name, found);
+                }
             }
         }
+    }
+}
+
+/// Why a dead letter could keep no reference to a row of a table, if so.
+#[must_use]
+pub fn unreferable(inspected: &InspectedTable, publications: &[Publication]) -> Option<Finding> {
+    const KEEP: &str = "or write keep = \"row\" under [dead_letter]";
+    let (name, table) = (&inspected.subject.table, inspected.found.as_ref()?);
+    let quoted = quote_table(name);
+    if table.identity.is_empty() {
+        let remedy = format!(
+            "give it a primary key and run ALTER TABLE {quoted} REPLICA IDENTITY DEFAULT, or ALTER TABLE {quoted} REPLICA IDENTITY USING INDEX with a unique one, {KEEP}"
+        );
+        let sentence = "the log does not tell its rows apart by a key, so a dead letter can keep no reference to one";
+        return Some(Finding::error(subject_of(name), sentence, remedy));
+    }
+    let published = publications.iter().flat_map(|publication| &publication.tables).filter(|table| table.name == *name);
+    let withheld = published
+        .filter_map(|published| published.columns.as_ref())
+        .find_map(|columns| table.identity.iter().find(|column| !columns.contains(column)))?;
+    Some(Finding::error(
+        subject_of(name),
+        format!(
+            "its publication has a column list without \"{withheld}\" of its key, so a dead letter can keep no reference to a row"
+        ),
+        format!("add the table anew without a column list, or with this column in it, {KEEP}"),
+    ))
+}
+
+fn unreadable(subject: &OutboxSubject, table: &Table, role: &str, found: &mut Vec<Finding>) {
+    if !table.is_readable {
+        let sentence = format!("the role \"{role}\" may not read it, and dead letters keep references to its rows");
+        let grant = format!("run GRANT SELECT ON {} TO {}", quote_table(&subject.table), quote_identifier(role));
+        found.push(Finding::error(subject_of(&subject.table), sentence, grant));
     }
 }
 

@@ -22,6 +22,7 @@ fn subject() -> Subject {
         outboxes: vec![OutboxSubject { table: outbox(), columns }],
         with_checkpoint_table: true,
         with_dead_letter_table: true,
+        with_references: true,
     }
 }
 
@@ -79,6 +80,8 @@ fn sound() -> Inspection {
                 is_unlogged: false,
                 root: None,
                 is_owned: false,
+                is_readable: true,
+                identity: vec!["id".to_owned()],
                 columns: vec![column("id"), column("payload")],
                 description: Description::default(),
             }),
@@ -350,5 +353,31 @@ fn a_missing_column_is_told_with_the_one_that_is_near_and_is_not_also_withheld()
             assert_eq!(finding.sentence, "it has no column \"payload\", which the router needs");
             assert_eq!((finding.severity, finding.remedy.as_str()), (Severity::Error, remedy));
         }
+    }
+}
+
+#[test]
+fn a_table_whose_rows_nobody_could_find_again_is_refused_where_letters_keep_references() {
+    let whole = Subject { with_references: false, ..subject() };
+    let cases: [(fn(&mut Inspection), &str, &str); 3] = [
+        (|inspection| table(inspection).identity.clear(), "keep no reference to one", "REPLICA IDENTITY DEFAULT"),
+        (
+            |inspection| table(inspection).identity = vec!["no".to_owned()],
+            "column list without \"no\"",
+            "keep = \"row\"",
+        ),
+        (
+            |inspection| table(inspection).is_readable = false,
+            "may not read it",
+            "GRANT SELECT ON \"public\".\"outbox\" TO \"relay\"",
+        ),
+    ];
+    for (change, sentence, remedy) in cases {
+        let mut inspection = sound();
+        change(&mut inspection);
+        assert_eq!(findings(&inspection, &whole), []);
+        let found = findings(&inspection, &subject());
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert!(finding.to_string().contains(sentence) && finding.to_string().contains(remedy), "{finding}");
     }
 }

@@ -41,6 +41,8 @@ pub(super) fn shown(listed: &Listed, letter: &DeadLetter) -> Value {
     if let Value::Object(members) = &mut all {
         members.insert("record".to_owned(), letter.record.as_ref().map_or(Value::Null, record));
         members.insert("row".to_owned(), row(letter));
+        let keeps = if letter.row.reference.is_some() { "reference" } else { "row" };
+        members.insert("keeps".to_owned(), keeps.into());
     }
     all
 }

@@ -1,6 +1,6 @@
 //! All of one letter, for people.
 
-use walpost_core::pgoutput::Message;
+use walpost_core::pgoutput::{Cell, Message};
 use walpost_core::poison::DeadLetter;
 use walpost_core::poison::operator::Listed;
 use walpost_core::record::Record;
@@ -17,9 +17,15 @@ const VALUE_BYTES: usize = 200;
 pub(super) fn lines(listed: &Listed, letter: &DeadLetter) -> Vec<String> {
     let mut lines = about(listed);
     if let Some(record) = &letter.record {
-        lines.extend(of_record(record, listed.id));
+        lines.extend(of_record(record, letter.row.reference.is_some(), listed.id));
     }
     lines.extend(of_row(letter));
+    if letter.row.reference.is_some() {
+        lines.push(format!(
+            "kept:       a reference; the rest of the row is in {}, if it is there still; to read it, run: walpost dlq show {} --fetch",
+            letter.table, listed.id
+        ));
+    }
     lines
 }
 
@@ -62,7 +68,7 @@ fn times(count: i32) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-fn of_record(record: &Record, id: i64) -> Vec<String> {
+fn of_record(record: &Record, is_reference: bool, id: i64) -> Vec<String> {
     let partition = record.partition.map_or_else(|| "by its key".to_owned(), |partition| partition.to_string());
     let mut lines = vec![
         "record:".to_owned(),
@@ -75,6 +81,7 @@ fn of_record(record: &Record, id: i64) -> Vec<String> {
         lines.push(format!("  header:     {} = {}", printable(&header.name), value(header.value.as_deref())));
     }
     match record.value.as_deref() {
+        None if is_reference => lines.push("  payload:    not kept".to_owned()),
         None => lines.push("  payload:    none: a tombstone".to_owned()),
         Some(payload) => lines.extend(of_payload(payload, id)),
     }
@@ -103,12 +110,13 @@ fn of_row(letter: &DeadLetter) -> Vec<String> {
 /// A column's name and its value.
 type NamedCell<'a> = (&'a str, Option<&'a [u8]>);
 
-/// The columns of the row, in order. `None` where the row is not what pgoutput tells.
+/// The columns of the row, in order; of one to which there is a reference, those of its key. `None` where the row is not what pgoutput tells.
 pub(super) fn cells(letter: &DeadLetter) -> Option<Vec<NamedCell<'_>>> {
     let Ok(Message::Relation(relation)) = &Message::parse(&letter.row.relation) else { return None };
     let Ok(Message::Insert(insert)) = &Message::parse(&letter.row.insert) else { return None };
-    let names = relation.columns.iter().map(|column| column.name);
-    Some(names.zip(insert.new.cells.iter().map(|cell| cell.bytes())).collect())
+    let cells = relation.columns.iter().zip(&insert.new.cells);
+    let is_kept = |(_, cell): &(_, &Cell<'_>)| **cell != Cell::Unchanged;
+    Some(cells.filter(is_kept).map(|(column, cell)| (column.name, cell.bytes())).collect())
 }
 
 /// A value on one line, cut where it is long.

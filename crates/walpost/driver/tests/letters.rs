@@ -71,7 +71,12 @@ async fn a_store_that_is_behind_is_not_asked_again_and_again() {
     stage.settings.feedback.status_interval = Duration::from_millis(1);
     stage.look_interval = Duration::from_secs(3600);
     let letters = Letters { is_behind: true, ..Letters::default() };
-    letters.marked.borrow_mut().push(Marked { id: LetterId(1), request: Request::Drop, letter: some_letter() });
+    letters.marked.borrow_mut().push(Marked {
+        id: LetterId(1),
+        request: Request::Drop,
+        letter: some_letter(),
+        fetched: None,
+    });
     stage.letters = Some(letters.clone());
     let seen = Rc::clone(&stage.seen);
     let told = Rc::clone(&stage.seen);
@@ -117,6 +122,7 @@ async fn a_letter_that_is_marked_is_dropped_or_sent_and_the_store_hears_of_it() 
                 id: LetterId(id),
                 request,
                 letter: DeadLetter { record: Some(some_record(letter)), ..letter.clone() },
+                fetched: None,
             };
             let kept = operator.kept.borrow();
             *operator.marked.borrow_mut() =

@@ -120,7 +120,7 @@ fn a_letter_that_passes_a_row_that_is_held_ends_no_care_for_the_rows_that_failed
     let item = outbound.ledger.item(Ticket(0)).unwrap();
     let (identity, made, id) = (item.identity, item.made.clone(), LetterId(1));
     let letter = LoggedRow::default().letter(identity, Cause::Parked, made.clone().ok());
-    outbound.on_marked(Marked { id, request: Request::Replay, letter });
+    outbound.on_marked(Marked { id, request: Request::Replay, letter, fetched: None });
     outbound.ledger.issue(Item { identity, made, origin: Origin::Letter(id) });
     for ticket in [Ticket(0), Ticket(1)] {
         outbound.settle(Delivery { ticket, outcome: Err(failure(Class::Sink)) }, NOW);

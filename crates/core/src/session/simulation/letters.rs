@@ -103,7 +103,7 @@ impl LetterStore {
             is_overtaking || letter.parking_key.as_ref().is_none_or(|key| seen.insert(key))
         });
         let marked = next.filter_map(|(place, stored)| {
-            Some(Marked { id: id_of(place), request: stored.mark?, letter: stored.letter.clone() })
+            Some(Marked { id: id_of(place), request: stored.mark?, letter: stored.letter.clone(), fetched: None })
         });
         marked.take(limit).collect()
     }

@@ -117,6 +117,7 @@ pub(super) fn random_settings(random: &mut Random) -> Settings {
         max_records: random.index(12) + 1,
         max_bytes: random.pick(&[600, 1500, 5000]),
         poison: Policy {
+            keep: crate::poison::Keep::Row,
             on_bad_row: random.pick(&[OnBadRow::Park, OnBadRow::Park, OnBadRow::DeadLetter, OnBadRow::Stop]),
             on_closed_route: random.pick(&[OnClosedRoute::Hold, OnClosedRoute::DeadLetter]),
             flood_limit: random.pick(&[1, 1, 2, 5, 100]),

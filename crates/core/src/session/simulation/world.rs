@@ -235,7 +235,7 @@ impl World {
         }
         let limit = self.random.index(4) + 1;
         let marked = self.letters.marked(limit, !self.settings.poison.is_parking());
-        for Marked { id, request, letter } in &marked {
+        for Marked { id, request, letter, .. } in &marked {
             note!(self, "{id:?} is marked: {request:?}");
             self.facts.replay(letters::event_of(letter));
         }

@@ -23,7 +23,7 @@ pub(in super::super) fn told(id: &str, payload: &[u8]) -> Row {
         message.encode(&mut bytes);
         bytes.freeze()
     };
-    Row { relation: encoded(Message::Relation(relation)), insert: encoded(Message::Insert(insert)) }
+    Row { relation: encoded(Message::Relation(relation)), insert: encoded(Message::Insert(insert)), reference: None }
 }
 
 /// The letter of the insert of this number.
@@ -187,7 +187,7 @@ fn what_is_wrong_is_told_by_its_field_and_a_newer_form_by_its_number() {
     let good = write_standing(&standing());
     for (from, to, expected) in [
         ("{", "[", Fault::NoObject),
-        ("\"format_version\":1", "\"format_version\":2", Fault::Newer(2)),
+        ("\"format_version\":1", "\"format_version\":3", Fault::Newer(3)),
         ("\"format_version\":1,", "", Fault::Field("format_version")),
         ("\"waiting\"", "\"replay\"", Fault::Field("state")),
         ("\"waiting\"", "\"sent\"", Fault::Field("state")),

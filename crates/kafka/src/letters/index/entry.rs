@@ -91,6 +91,11 @@ impl Entry {
         self.marking.as_ref().filter(|(offset, _)| *offset >= done).map(|(_, marking)| marking.mark)
     }
 
+    /// Whether it is to be sent also where its row was changed.
+    pub(in super::super) fn accepts_changed(&self) -> bool {
+        self.request() == Some(Mark::ReplayChanged)
+    }
+
     pub(in super::super) fn is_open(&self) -> bool {
         State::OPEN.contains(&self.state())
     }

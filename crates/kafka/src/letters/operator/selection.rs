@@ -134,7 +134,10 @@ fn selected<'a>(index: &'a Index, selection: &Selection, now: Timestamp) -> Vec<
 
 /// The rows of the letters that are to be marked and are not marked so.
 pub(super) fn to_mark(index: &Index, selection: &Selection, mark: Mark, now: Timestamp) -> Vec<RowId> {
-    let is_other = |seen: &Seen<'_>| seen.entry.state() != mark.state();
+    let is_other = |seen: &Seen<'_>| {
+        let accepts_changed = mark == Mark::ReplayChanged;
+        seen.entry.state() != mark.state() || seen.entry.accepts_changed() != accepts_changed
+    };
     selected(index, selection, now).into_iter().filter(is_other).map(|seen| *seen.row).collect()
 }
 

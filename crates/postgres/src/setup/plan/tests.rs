@@ -30,6 +30,8 @@ fn inspected(table: TableName, kind: Option<char>) -> InspectedTable {
         is_unlogged: false,
         root: None,
         is_owned: true,
+        is_readable: true,
+        identity: Vec::new(),
         columns: Vec::new(),
         description,
     });

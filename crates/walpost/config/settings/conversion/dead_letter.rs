@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walpost_core::poison::{OnBadRow, OnClosedRoute, Policy};
+use walpost_core::poison::{Keep, OnBadRow, OnClosedRoute, Policy};
 
 use super::super::{DeadLetter, LetterStore, Sink};
 use super::Conversion;
@@ -43,7 +43,11 @@ impl Conversion<'_> {
             raw::OnClosedRoute::Hold => OnClosedRoute::Hold,
             raw::OnClosedRoute::DeadLetter => OnClosedRoute::DeadLetter,
         };
-        let policy = Policy { on_bad_row, on_closed_route, flood_limit: flood_limit?, parked_bytes };
+        let keep = match typed.keep.value {
+            raw::Keep::Row => Keep::Row,
+            raw::Keep::Reference => Keep::Reference,
+        };
+        let policy = Policy { on_bad_row, on_closed_route, flood_limit: flood_limit?, parked_bytes, keep };
         Some(DeadLetter { store: store?, topic: topic?, policy, keep_ended: keep_ended? }).filter(|_| parked_bytes > 0)
     }
 
