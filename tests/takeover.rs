@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use walpost_testkit::checker::Repeats;
+use walpost_testkit::consumer::Consumer;
 use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::{shared_kafka, shared_postgres};
 
@@ -14,8 +15,8 @@ use crate::rig::{LIMIT, Rig, breakable_kafka, broker_network, eventually};
 
 /// What is promised, on a machine that is in order.
 const PROMISE: Duration = Duration::from_secs(5);
-/// What no machine takes, however much else it does.
-const BOUND: Duration = Duration::from_secs(30);
+/// How often it is tried to keep it.
+const TRIES: i64 = 3;
 
 /// A first instance that streams, and a second that waits for it and says so.
 #[track_caller]
@@ -32,25 +33,39 @@ fn pair(rig: &Rig) -> (Relay, Relay) {
     (first, second)
 }
 
-/// From the kill of the first to the arrival of an event that was committed after it.
+/// Lets the second take over from a killed first, and measures that. A machine that does much else is given another try.
 #[track_caller]
 fn assert_takes_over(rig: &Rig, label: &str) -> Relay {
-    let (first, second) = pair(rig);
     let mut consumer = rig.consumer();
-    rig.insert("before", 0, 10);
+    let mut tries = 0..TRIES;
+    loop {
+        let try_number =
+            tries.next().unwrap_or_else(|| panic!("{label}: never within the {PROMISE:?} that are promised"));
+        let (second, took) = take_over(rig, &mut consumer, try_number);
+        println!(
+            "{label}: {took:?} from the kill to the first event that was committed after it; {PROMISE:?} are promised"
+        );
+        if took < PROMISE {
+            return second;
+        }
+        second.stop(LIMIT).unwrap().assert_success();
+    }
+}
+
+/// From the kill of the first to the arrival of an event that was committed after it.
+#[track_caller]
+fn take_over(rig: &Rig, consumer: &mut Consumer, try_number: i64) -> (Relay, Duration) {
+    let (first, second) = pair(rig);
+    rig.insert("before", try_number * 10, 10);
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
     let killed = Instant::now();
     first.kill9().unwrap();
-    rig.insert("after", 0, 1);
+    rig.insert("after", try_number, 1);
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
     let took = killed.elapsed();
-    println!(
-        "{label}: {took:?} from the kill to the first event that was committed after it; {PROMISE:?} are promised"
-    );
-    assert!(took < BOUND, "{label}: took over in {took:?}");
     wait_until_ready(&second);
     assert_eq!(value(&second, "walpost_state", &[("state", "streaming")]), 1.0);
-    second
+    (second, took)
 }
 
 #[test]
@@ -83,7 +98,7 @@ fn a_second_instance_takes_over_from_a_killed_one_with_the_checkpoint_in_kafka_a
 }
 
 #[test]
-fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_before_it_sends_anything() {
+fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_queued() {
     /// Records of one request. Five of them may be on the wire.
     const BATCH: usize = 10;
     const ROWS: i64 = 2_000;

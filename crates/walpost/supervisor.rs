@@ -39,7 +39,10 @@ pub struct Supervisor {
     sink: AnySink,
     stop: Stop,
     clock: Clock,
+    /// Between attempts that fail.
     backoff: Backoff,
+    /// Between two looks at a slot that somebody else has.
+    patience: Backoff,
     seed: u64,
     recorder: Recorder,
     memory: Option<Memory>,
@@ -71,14 +74,15 @@ impl Supervisor {
         recorder: Recorder,
     ) -> Self {
         let session_settings = session::Settings { stop_at: until, ..settings.session() };
-        let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
+        let (initial, ceiling) = (session_settings.retry_initial, session_settings.retry_ceiling);
         Self {
             settings,
             session_settings,
             sink,
             stop,
             clock,
-            backoff,
+            backoff: Backoff::new(initial, ceiling, seed),
+            patience: Backoff::new(initial.min(STAND_BY_INTERVAL), STAND_BY_INTERVAL, seed),
             seed,
             recorder,
             memory: None,
@@ -100,7 +104,7 @@ impl Supervisor {
         loop {
             let trouble = self.attempt(&on_first_stream).await;
             let cause = trouble.word();
-            match decide(trouble, self.sink.exit(), self.settings.source().slot().as_str()) {
+            match decide(trouble, self.relay()) {
                 Decision::End(outcome) => {
                     self.recorder.stopping();
                     return (self.sink, outcome);
@@ -124,13 +128,23 @@ impl Supervisor {
         }
     }
 
-    /// Waits a moment; what for is said once.
+    fn relay(&self) -> decide::Relay<'_> {
+        decide::Relay {
+            slot: self.settings.source().slot().as_str(),
+            keeps_a_checkpoint: self.settings.checkpoint().is_beside_the_slot(),
+            sink_refusal: self.sink.exit(),
+        }
+    }
+
+    /// Waits a moment; what for is said once. All that is missing is the slot, so that what comes after it is not made to wait for
+    /// how long this took.
     async fn ask_again_soon(&mut self, reason: String, doing: &'static str) {
         if self.stands_by_for.as_ref() != Some(&reason) {
             tracing::warn!(reason, "{doing}");
             self.stands_by_for = Some(reason);
         }
-        let wait = self.backoff.next_wait().min(STAND_BY_INTERVAL);
+        self.backoff.reset();
+        let wait = self.patience.next_wait();
         self.wait(wait).await;
     }
 

@@ -245,6 +245,12 @@ impl Checkpoint {
         &self.store
     }
 
+    /// Whether a position is kept beside the one that the slot itself has.
+    #[must_use]
+    pub fn is_beside_the_slot(&self) -> bool {
+        !matches!(self.store, Store::Slot)
+    }
+
     /// The topic of the store `kafka`, whether that is the store or not: a checkpoint can be copied there first.
     #[must_use]
     pub fn topic(&self) -> &str {

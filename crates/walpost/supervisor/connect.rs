@@ -153,7 +153,7 @@ impl Supervisor {
 
     /// Becomes the one who writes the checkpoint, wherever it lies, if nobody has moved it since the look.
     async fn take_checkpoint(&mut self, look: &mut Look) -> Result<Checkpoint, Trouble> {
-        let Look { store, stored, server, known, position, .. } = look;
+        let Look { store, stored, server, memory, known, position, .. } = look;
         // Whoever had the slot before us may have gone on since we looked, and where it wrote by transactions it may have left one open,
         // behind which nothing can be read.
         self.sink.open_transactions().await.map_err(Trouble::Transaction)?;
@@ -165,11 +165,24 @@ impl Supervisor {
         let is_of_timeline = |known: &&Checkpoint| known.timeline == server.timeline;
         let settled_rows = known.as_ref().filter(is_of_timeline).and_then(|known| known.settled_rows);
         let checkpoint = relay::checkpoint_at(&self.settings, *position, commit_time, settled_rows, server);
+        // What is remembered counts on after the claim, whatever becomes of this attempt.
+        let mut remembered = self.memory.as_mut().filter(|_| memory.is_some());
+        if let Some(memory) = &mut remembered {
+            memory.claims(stored.as_ref(), *position);
+        }
         let epoch = if self.sink.is_transactional() {
             self.sink.claim(stored.as_ref(), &checkpoint).await.map_err(Trouble::Transaction)?.epoch
         } else {
-            store.claim(&checkpoint).await.map_err(|error| self.store_trouble(error))?
+            match store.claim(&checkpoint).await {
+                Ok(epoch) => epoch,
+                Err(error) => return Err(self.store_trouble(error)),
+            }
         };
+        if let Some(memory) = &mut self.memory
+            && look.memory.is_some()
+        {
+            memory.claimed(epoch);
+        }
         Ok(Checkpoint { epoch, ..checkpoint })
     }
 

@@ -113,8 +113,32 @@ impl Decision {
     }
 }
 
+/// What a sentence has to know of the relay that it is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Relay<'a> {
+    pub(super) slot: &'a str,
+    /// Whether a position is kept beside that of the slot.
+    pub(super) keeps_a_checkpoint: bool,
+    /// What a refusal of its sink ends with.
+    pub(super) sink_refusal: Exit,
+}
+
+impl Relay<'_> {
+    /// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
+    /// after the start of its commit record is enough, and nothing of the next one is passed over.
+    fn skipping(self, identity: Identity) -> String {
+        let Self { slot, keeps_a_checkpoint, .. } = self;
+        let adopt = if keeps_a_checkpoint { ", then walpost checkpoint adopt-slot" } else { "" };
+        format!(
+            "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1){adopt}",
+            identity.commit_lsn
+        )
+    }
+}
+
 /// What is done about what ended an attempt: the one place that decides it.
-pub(super) fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decision {
+pub(super) fn decide(trouble: Trouble, relay: Relay<'_>) -> Decision {
+    let Relay { slot, sink_refusal, .. } = relay;
     match trouble {
         Trouble::StoppedBefore(rest) => stopped(rest),
         Trouble::Moved => Decision::Again("the checkpoint has moved meanwhile".to_owned()),
@@ -140,18 +164,12 @@ pub(super) fn decide(trouble: Trouble, sink_refusal: Exit, slot: &str) -> Decisi
         Trouble::Letters(error) => letters_failed(&error, sink_refusal),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::end_with(sink_refusal, verdict.reason),
-        Trouble::Session { cause, rest, source_error } => session_ended(cause, rest, source_error, sink_refusal, slot),
+        Trouble::Session { cause, rest, source_error } => session_ended(cause, rest, source_error, relay),
     }
 }
 
 /// What is done about the end of a session.
-fn session_ended(
-    cause: Cause,
-    rest: Rest,
-    source_error: Option<PostgresError>,
-    sink_refusal: Exit,
-    slot: &str,
-) -> Decision {
+fn session_ended(cause: Cause, rest: Rest, source_error: Option<PostgresError>, relay: Relay<'_>) -> Decision {
     match cause {
         Cause::Stopped => stopped(rest),
         Cause::SourceLost => match source_error {
@@ -160,15 +178,13 @@ fn session_ended(
         },
         Cause::Silent => Decision::Again("the server said nothing for the whole of wal_sender_timeout".to_owned()),
         Cause::Broken(error @ SessionError::Row { identity, .. }) => {
-            let sentence = format!("{error}; {}", skipping(slot, identity));
+            let sentence = format!("{error}; {}", relay.skipping(identity));
             Decision::end_with(Exit::BadRow, sentence)
         }
         Cause::Broken(error @ SessionError::Updated(_)) => Decision::End(Err(Ended::because(Exit::BadRow, error))),
         Cause::Broken(error) => Decision::Again(chain(&error)),
-        Cause::Aborted(_, failure) => transaction_failed(failure, sink_refusal),
-        Cause::Undeliverable(identity, failure) => {
-            Decision::End(Err(undeliverable(identity, &failure, sink_refusal, slot)))
-        }
+        Cause::Aborted(_, failure) => transaction_failed(failure, relay.sink_refusal),
+        Cause::Undeliverable(identity, failure) => Decision::End(Err(undeliverable(identity, &failure, relay))),
     }
 }
 
@@ -246,23 +262,14 @@ fn judge(class: Class, reason: &str, refusal: Exit) -> Decision {
 }
 
 /// The end of a relay whose record the sink did not take, where nothing else may be done about it.
-fn undeliverable(identity: Identity, failure: &Failure, sink_refusal: Exit, slot: &str) -> Ended {
+fn undeliverable(identity: Identity, failure: &Failure, relay: Relay<'_>) -> Ended {
     let row = format!("commit {}, insert {} of its transaction", identity.commit_lsn, identity.ordinal + 1);
     match failure.class {
-        DeliveryClass::Configuration => Ended::with_sentence(sink_refusal, format!("{row}: {failure}")),
+        DeliveryClass::Configuration => Ended::with_sentence(relay.sink_refusal, format!("{row}: {failure}")),
         DeliveryClass::Row | DeliveryClass::Route | DeliveryClass::Sink | DeliveryClass::Withdrawn => {
-            Ended::with_sentence(Exit::BadRow, format!("{row}: {failure}; {}", skipping(slot, identity)))
+            Ended::with_sentence(Exit::BadRow, format!("{row}: {failure}; {}", relay.skipping(identity)))
         }
     }
-}
-
-/// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
-/// after the start of its commit record is enough, and nothing of the next one is passed over.
-fn skipping(slot: &str, identity: Identity) -> String {
-    format!(
-        "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1), then walpost checkpoint adopt-slot",
-        identity.commit_lsn
-    )
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use walpost_core::time::Timestamp;
 use super::Supervisor;
 use crate::relay;
 use crate::store::{self, AnyStore};
+
 /// How long to wait before the last checkpoint is tried again. Our own last writer may hold the file for a moment.
 const SAVE_AGAIN: Duration = Duration::from_millis(50);
 
@@ -27,6 +28,9 @@ pub(super) struct Memory {
     timeline: Timeline,
     /// Under which our checkpoints were written. Another one in the store means that another relay went on from there.
     epoch: Epoch,
+    /// What a claim was to write that nobody has answered yet. If it is what the store has, it is as we left it: a relay that claimed the very same begins
+    /// where we ended, and what is remembered of that place is as true for it.
+    claim: Option<(Epoch, Lsn)>,
     position: Lsn,
     commit_time: Option<Timestamp>,
     first_owed: Option<Identity>,
@@ -67,6 +71,7 @@ impl Memory {
             system: server.system,
             timeline: server.timeline,
             epoch,
+            claim: None,
             position: end.position,
             commit_time: end.commit_time,
             first_owed: end.first_owed,
@@ -76,8 +81,24 @@ impl Memory {
 
     /// Whether it is about this server, and the store is as we left it. An operator may have changed it, backwards too.
     pub(super) fn is_of(&self, stored: Option<&Checkpoint>, server: &ServerState, store: &AnyStore) -> bool {
-        let is_as_left = stored.is_some_and(|stored| !store.keeps_a_checkpoint() || stored.epoch == self.epoch);
+        let is_as_left = stored.is_some_and(|stored| !store.keeps_a_checkpoint() || self.has_written(stored));
         self.system == server.system && is_as_left
+    }
+
+    fn has_written(&self, stored: &Checkpoint) -> bool {
+        stored.epoch == self.epoch || self.claim == Some((stored.epoch, stored.position))
+    }
+
+    /// We are about to claim the store, at this position, of which the checkpoint is that which it has now.
+    pub(super) fn claims(&mut self, stored: Option<&Checkpoint>, position: Lsn) {
+        let before = stored.map_or(0, |stored| stored.epoch.0);
+        self.claim = Some((Epoch(before.saturating_add(1)), position));
+    }
+
+    /// The claim was answered.
+    pub(super) fn claimed(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.claim = None;
     }
 
     /// The stored checkpoint, moved on to where we are.
@@ -130,7 +151,7 @@ impl Supervisor {
     async fn try_to_save(&self, memory: Memory) -> Result<bool, store::Error> {
         let mut store = relay::store(&self.settings);
         let Some(stored) = store.load().await? else { return Ok(false) };
-        if !store.keeps_a_checkpoint() || stored.epoch != memory.epoch || stored.system != memory.system {
+        if !store.keeps_a_checkpoint() || !memory.has_written(&stored) || stored.system != memory.system {
             return Ok(false);
         }
         store.claim(&memory.ahead_of(&stored)).await?;

@@ -55,6 +55,7 @@ impl Supervisor {
             "streaming"
         );
         self.stands_by_for = None;
+        self.patience.reset();
         if !std::mem::replace(&mut self.has_streamed, true) {
             on_first_stream();
         }

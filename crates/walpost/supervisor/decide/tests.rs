@@ -50,7 +50,12 @@ fn row_refused(sqlstate: &str) -> checkpoint::Error {
 
 /// The code, `again`, `stand by` or `linger`, and what is said.
 fn decided(trouble: Trouble) -> (String, String) {
-    match decide(trouble, Exit::SinkRefused, "orders") {
+    decided_with(trouble, true)
+}
+
+fn decided_with(trouble: Trouble, keeps_a_checkpoint: bool) -> (String, String) {
+    let relay = Relay { slot: "orders", keeps_a_checkpoint, sink_refusal: Exit::SinkRefused };
+    match decide(trouble, relay) {
         Decision::Again(reason) => ("again".to_owned(), reason),
         Decision::StandBy(reason) => ("stand by".to_owned(), reason),
         Decision::Linger(reason) => ("linger".to_owned(), reason),
@@ -121,6 +126,19 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         assert_eq!(decided, decision, "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
         assert!(!said.contains("error:"), "the log says itself that it is one: {said}");
+    }
+}
+
+#[test]
+fn who_goes_on_without_a_row_is_told_to_adopt_the_slot_only_where_there_is_another_position() {
+    let advance = "pg_replication_slot_advance('orders', '0/10'::pg_lsn + 1)";
+    for (keeps_a_checkpoint, end) in
+        [(true, format!("{advance}, then walpost checkpoint adopt-slot")), (false, advance.to_owned())]
+    {
+        for trouble in [ended(Cause::Broken(bad_row())), undelivered(DeliveryClass::Row)] {
+            let (_, said) = decided_with(trouble, keeps_a_checkpoint);
+            assert!(said.ends_with(&end), "{said}");
+        }
     }
 }
 

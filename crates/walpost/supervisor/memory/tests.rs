@@ -13,6 +13,7 @@ fn memory() -> Memory {
         system: SERVER,
         timeline: Timeline(1),
         epoch: Epoch(5),
+        claim: None,
         position: Lsn::new(0x200),
         commit_time: None,
         first_owed: None,
@@ -61,6 +62,27 @@ fn memory_counts_only_for_the_same_server_and_a_store_that_nobody_has_touched() 
     for (what, stored, system, store, expected) in cases {
         assert_eq!(memory().is_of(stored.as_ref(), &server(system), store), expected, "{what}");
     }
+}
+
+#[test]
+fn memory_outlives_our_own_claim_whether_it_is_answered_or_not() {
+    let file = AnyStore::Own(Store::file(FileStore::new("unused")));
+    let before = stored(0x100, 5);
+    let mut memory = memory();
+    memory.claims(Some(&before), memory.position);
+    let cases = [
+        ("not written", before, true),
+        ("written, and the answer lost", stored(0x200, 6), true),
+        ("another claimed where the store stood", stored(0x100, 6), false),
+        ("another claimed and went on", stored(0x300, 6), false),
+        ("another claimed after it", stored(0x200, 7), false),
+    ];
+    for (what, stored, expected) in cases {
+        assert_eq!(memory.is_of(Some(&stored), &server(SERVER), &file), expected, "{what}");
+    }
+    memory.claimed(Epoch(6));
+    assert!(memory.is_of(Some(&stored(0x200, 6)), &server(SERVER), &file), "answered");
+    assert!(!memory.is_of(Some(&stored(0x100, 5)), &server(SERVER), &file), "set back by an operator");
 }
 
 #[test]
