@@ -47,6 +47,23 @@ pub struct Parsed<O> {
     pub warnings: Vec<String>,
 }
 
+/// Reads each pair into options that begin with their defaults. Answers the names that were given, and every fault of a name or a value.
+pub(crate) fn read<'a, O: Default>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    set: impl Fn(&mut O, &'a str, &'a str) -> Result<(), String>,
+) -> (O, Vec<&'a str>, Vec<OptionFault>) {
+    let (mut options, mut seen, mut faults) = (O::default(), Vec::new(), Vec::new());
+    for (name, value) in pairs {
+        if seen.contains(&name) {
+            faults.push(OptionFault::new(name.to_owned(), "it is given twice"));
+        } else if let Err(reason) = set(&mut options, name, value) {
+            faults.push(OptionFault::new(name.to_owned(), reason));
+        }
+        seen.push(name);
+    }
+    (options, seen, faults)
+}
+
 /// One of several words, in any case and with blanks around it.
 pub(crate) fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value.trim()));

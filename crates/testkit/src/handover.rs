@@ -7,14 +7,13 @@
 //! Whose record came when is not judged: Debezium's timestamps are its clock's, so timestamps are left out of the comparison.
 
 mod debezium;
-mod error;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-pub use error::Error;
+pub use crate::failure::Error;
 
 use crate::checker::{Repeats, Truth, Verdict, check};
 use crate::consumer::{Consumer, Received};
@@ -219,7 +218,7 @@ impl Scene {
         }
         let relay = walpost.start()?;
         if let Err(error) = self.wait_until_slot_is("t") {
-            return Err(Error::NoSuccessor { reason: error.to_string(), log: relay.log() });
+            return Err(no_successor(error, &relay.log()));
         }
         Ok(relay)
     }
@@ -238,7 +237,7 @@ impl Scene {
         let _ = consumer.read_ids(&ids, LIMIT);
         let ended = relay.stop(LIMIT)?;
         if ended.code() != Some(0) {
-            return Err(Error::NoSuccessor { reason: format!("it ended with {}", ended.status), log: ended.log });
+            return Err(no_successor(format_args!("it ended with {}", ended.status), &ended.log));
         }
         let mut received = consumer.read_to_end(LIMIT)?.to_vec();
         for record in &mut received {
@@ -248,10 +247,15 @@ impl Scene {
     }
 }
 
+/// walpost did not take over, or did not end well.
+fn no_successor(reason: impl fmt::Display, log: &str) -> Error {
+    Error::Undone(format!("walpost did not do its part: {reason}; its log:\n{log}"))
+}
+
 fn init(walpost: &Walpost) -> Result<(), Error> {
     let init = walpost.call(&["init"])?;
     if init.code() == Some(0) {
         return Ok(());
     }
-    Err(Error::NoSuccessor { reason: format!("init ended with {}", init.status), log: init.log })
+    Err(no_successor(format_args!("init ended with {}", init.status), &init.log))
 }

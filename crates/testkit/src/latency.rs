@@ -14,11 +14,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use crate::failure::Error;
 pub use figures::{Figures, Percentiles};
 
-use crate::consumer;
-use crate::relay::{self, Config, Relay, Walpost};
-use crate::servers::{self, Database, Kafka, Postgres};
+use crate::relay::{Config, Relay, Walpost};
+use crate::servers::{Database, Kafka, Postgres};
 use traffic::Traffic;
 
 /// Longer than anything may take that is in order.
@@ -69,34 +69,6 @@ pub struct Options {
     pub rate: u32,
     /// For how long, after a few seconds that do not count.
     pub time: Duration,
-}
-
-/// Why nothing could be measured.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A server.
-    #[error(transparent)]
-    Server(#[from] servers::Error),
-    /// The relay.
-    #[error(transparent)]
-    Relay(#[from] relay::Error),
-    /// The consumer, or the producer.
-    #[error(transparent)]
-    Kafka(#[from] consumer::Error),
-    /// A writer.
-    #[error("an INSERT failed: {0}")]
-    Writer(#[from] tokio_postgres::Error),
-    /// The work was not done.
-    #[error("{0}")]
-    Undone(String),
-}
-
-/// As it reads.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 /// The servers that all ways share.

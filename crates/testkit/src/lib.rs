@@ -14,6 +14,8 @@ pub mod consumer;
 #[cfg(feature = "clients")]
 pub mod exposition;
 #[cfg(feature = "clients")]
+pub mod failure;
+#[cfg(feature = "clients")]
 pub mod handover;
 #[cfg(feature = "clients")]
 pub mod latency;

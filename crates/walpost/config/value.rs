@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use toml::Spanned;
-use toml::de::{DeInteger, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 use walpost_core::nearest::nearest;
 
 use super::finding::Place;
@@ -85,15 +85,8 @@ impl Value for bool {
     const KIND: &'static str = "`true` or `false`";
 
     fn read(value: &Spanned<DeValue<'_>>, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let read = match value.get_ref() {
-            DeValue::Boolean(switch) => Some(*switch),
-            DeValue::String(typed) => reader.expand(typed, key, value)?.parse().ok(),
-            _ => None,
-        };
-        if read.is_none() {
-            reader.fault(key, value, "expected true or false");
-        }
-        read
+        let switch = |value: &DeValue<'_>| value.as_bool();
+        scalar(value, key, reader, switch, |text| text.parse().ok(), "expected true or false")
     }
 
     fn show(&self) -> String {
@@ -105,15 +98,8 @@ impl Value for u64 {
     const KIND: &'static str = "number";
 
     fn read(value: &Spanned<DeValue<'_>>, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let read = match value.get_ref() {
-            DeValue::Integer(integer) => whole_number(integer),
-            DeValue::String(typed) => reader.expand(typed, key, value)?.parse().ok(),
-            _ => None,
-        };
-        if read.is_none() {
-            reader.fault(key, value, "expected a whole number that is not negative");
-        }
-        read
+        let expected = "expected a whole number that is not negative";
+        scalar(value, key, reader, whole_number, |text| text.parse().ok(), expected)
     }
 
     fn show(&self) -> String {
@@ -121,8 +107,28 @@ impl Value for u64 {
     }
 }
 
-fn whole_number(integer: &DeInteger<'_>) -> Option<u64> {
+fn whole_number(value: &DeValue<'_>) -> Option<u64> {
+    let integer = value.as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+/// A value that is typed as itself, or as text in which references are replaced.
+fn scalar<T>(
+    value: &Spanned<DeValue<'_>>,
+    key: &str,
+    reader: &mut Reader<'_>,
+    typed: impl FnOnce(&DeValue<'_>) -> Option<T>,
+    text: impl FnOnce(&str) -> Option<T>,
+    expected: &str,
+) -> Option<T> {
+    let read = match value.get_ref() {
+        DeValue::String(typed) => text(&reader.expand(typed, key, value)?),
+        other => typed(other),
+    };
+    if read.is_none() {
+        reader.fault(key, value, expected);
+    }
+    read
 }
 
 /// A number of milliseconds.
@@ -139,15 +145,8 @@ impl Value for Millis {
     const KIND: &'static str = "milliseconds";
 
     fn read(value: &Spanned<DeValue<'_>>, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let read = match value.get_ref() {
-            DeValue::Integer(integer) => whole_number(integer),
-            DeValue::String(typed) => reader.expand(typed, key, value)?.parse().ok(),
-            _ => None,
-        };
-        if read.is_none() {
-            reader.fault(key, value, "expected a whole number of milliseconds, without a unit");
-        }
-        read.map(Self)
+        let expected = "expected a whole number of milliseconds, without a unit";
+        scalar(value, key, reader, whole_number, |text| text.parse().ok(), expected).map(Self)
     }
 
     fn show(&self) -> String {
@@ -190,16 +189,8 @@ impl Value for Size {
     const KIND: &'static str = "size";
 
     fn read(value: &Spanned<DeValue<'_>>, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let read = match value.get_ref() {
-            DeValue::Integer(integer) => whole_number(integer).map(Self),
-            DeValue::String(typed) => Self::parse(&reader.expand(typed, key, value)?),
-            _ => None,
-        };
-        if read.is_none() {
-            let reason = "expected a number of bytes, or text such as \"16MiB\" (B, kB, MB, GB, KiB, MiB, GiB)";
-            reader.fault(key, value, reason);
-        }
-        read
+        let expected = "expected a number of bytes, or text such as \"16MiB\" (B, kB, MB, GB, KiB, MiB, GiB)";
+        scalar(value, key, reader, |value| whole_number(value).map(Self), Self::parse, expected)
     }
 
     fn show(&self) -> String {

@@ -19,11 +19,9 @@ use walpost_core::frame::XLogData;
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::{Outbox, Outboxes, TableName};
 use walpost_core::pgoutput::{self, Begin, Column, Commit, Insert, Message, Relation, Tuple};
-use walpost_core::poison::Inventory;
-use walpost_core::port::Ticket;
 use walpost_core::position::{Checkpoint, Epoch, SystemIdentifier, Timeline};
 use walpost_core::router::{Options, Router};
-use walpost_core::session::{Grouping, Lessons, Settings, Start};
+use walpost_core::session::{Grouping, Settings, Start};
 use walpost_core::time::Timestamp;
 
 use super::*;
@@ -131,18 +129,7 @@ impl Stage {
 }
 
 fn start() -> Start {
-    Start {
-        position: Lsn::new(START),
-        checkpointed: Lsn::new(START),
-        timeline: Timeline(1),
-        commit_time: None,
-        first_owed: None,
-        settled_rows: None,
-        lessons: Lessons::default(),
-        inventory: Inventory::default(),
-        first_ticket: Ticket(0),
-        seed: 1,
-    }
+    Start::at(Lsn::new(START), Timeline(1), 1)
 }
 
 fn outboxes() -> Outboxes {

@@ -1,6 +1,6 @@
 //! The options of the Debezium connector and of Connect's converters that decide what bytes a value becomes.
 
-use crate::options::{KnownOption, OptionFault, Parsed, boolean, word};
+use crate::options::{self, KnownOption, OptionFault, Parsed, boolean, word};
 
 /// What decides the bytes of keys, values and headers, under the names that the options have in Debezium and Kafka Connect, with
 /// `_` for `.`.
@@ -159,17 +159,7 @@ impl Options {
     pub fn from_pairs<'a>(
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Parsed<Self>, Vec<OptionFault>> {
-        let mut options = Self::default();
-        let mut seen = Vec::new();
-        let mut faults = Vec::new();
-        for (name, value) in pairs {
-            if seen.contains(&name) {
-                faults.push(OptionFault::new(name.to_owned(), "it is given twice"));
-            } else if let Err(reason) = options.set(name, value) {
-                faults.push(OptionFault::new(name.to_owned(), reason));
-            }
-            seen.push(name);
-        }
+        let (options, _, faults) = options::read(pairs, Self::set);
         if faults.is_empty() { Ok(Parsed { options, warnings: Vec::new() }) } else { Err(faults) }
     }
 

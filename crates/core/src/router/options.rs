@@ -6,7 +6,7 @@ use super::known::KNOWN;
 use super::placement::Placement;
 use crate::expand;
 use crate::nearest::nearest;
-use crate::options::{KnownOption, OptionFault, Parsed};
+use crate::options::{self, KnownOption, OptionFault, Parsed};
 use former::FORMER;
 
 pub use former::FormerName;
@@ -160,17 +160,7 @@ impl Options {
     pub fn from_pairs<'a>(
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Parsed<Self>, Vec<OptionFault>> {
-        let mut options = Self::default();
-        let mut seen = Vec::new();
-        let mut faults = Vec::new();
-        for (name, value) in pairs {
-            if seen.contains(&name) {
-                faults.push(OptionFault::new(name.to_owned(), "it is given twice"));
-            } else if let Err(reason) = options.set(name, value) {
-                faults.push(OptionFault::new(name.to_owned(), reason));
-            }
-            seen.push(name);
-        }
+        let (options, seen, mut faults) = options::read(pairs, Self::set);
         faults.extend(former::repeated(&seen));
         if !faults.is_empty() {
             return Err(faults);

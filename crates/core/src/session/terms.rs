@@ -85,6 +85,25 @@ pub struct Start {
     pub seed: u64,
 }
 
+impl Start {
+    /// At a position that the checkpoint store holds, where nothing else is known.
+    #[must_use]
+    pub fn at(position: Lsn, timeline: Timeline, seed: u64) -> Self {
+        Self {
+            position,
+            checkpointed: position,
+            timeline,
+            commit_time: None,
+            first_owed: None,
+            settled_rows: None,
+            lessons: Lessons::default(),
+            inventory: Inventory::default(),
+            first_ticket: Ticket(0),
+            seed,
+        }
+    }
+}
+
 /// What the driver has to do.
 #[derive(Debug)]
 pub enum Action<'a> {

@@ -268,18 +268,7 @@ fn stopping() -> Policy {
 }
 
 fn start() -> Start {
-    Start {
-        position: Lsn::new(START),
-        checkpointed: Lsn::new(START),
-        timeline: Timeline(1),
-        commit_time: None,
-        first_owed: None,
-        settled_rows: None,
-        lessons: Lessons::default(),
-        inventory: Inventory::default(),
-        first_ticket: Ticket(0),
-        seed: 1,
-    }
+    Start::at(Lsn::new(START), Timeline(1), 1)
 }
 
 fn publications(tickets: impl IntoIterator<Item = u64>) -> Vec<Asked> {

@@ -1,5 +1,6 @@
 //! The one who hands over: a Debezium as its operators run it, with a connector in a file.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,7 +31,7 @@ impl Predecessor {
         let connectors = predecessor.debezium.connectors();
         connectors.put(scene.name(), &options)?;
         if let Task::Failed(trace) = connectors.wait_for_task(scene.name(), LIMIT)? {
-            return Err(Error::NoPredecessor(trace));
+            return Err(undone(trace));
         }
         scene.wait_until_slot_is("t")?;
         Ok(predecessor)
@@ -39,7 +40,7 @@ impl Predecessor {
     /// Waits until it has published so many records.
     pub(super) fn publish(&self, consumer: &mut Consumer, count: usize) -> Result<(), Error> {
         let Err(error) = consumer.read_count(count, LIMIT) else { return Ok(()) };
-        Err(Error::NoPredecessor(format!("{error}; its log:\n{}", tail(&self.debezium.log()))))
+        Err(undone(format_args!("{error}; its log:\n{}", tail(&self.debezium.log()))))
     }
 
     pub(super) fn end(&mut self, end: End) -> Result<(), Error> {
@@ -66,7 +67,7 @@ impl Predecessor {
         }
         let command = format!("import debezium … {}", more.join(" "));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(Error::Import { command, status: output.status, said })
+        Err(Error::Undone(format!("`walpost {command}` ended with {}:\n{said}", output.status)))
     }
 
     fn connector(&self) -> PathBuf {
@@ -79,6 +80,11 @@ impl Predecessor {
         let text = json!({ "name": name, "config": config }).to_string();
         fs::write(self.connector(), text).map_err(|source| Error::Io { doing: "write the connector's file", source })
     }
+}
+
+/// Debezium did not publish, or its task died before its time.
+fn undone(reason: impl Display) -> Error {
+    Error::Undone(format!("Debezium did not do its part: {reason}"))
 }
 
 fn options(stage: &Stage, scene: &Scene) -> Vec<(String, String)> {

@@ -23,7 +23,7 @@ use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class, chain};
 use walpost_core::lsn::Lsn;
 use walpost_core::poison::{Inventory, OnBadRow, Policy};
-use walpost_core::port::{Checkpoints, DeadLetters as _, Sink as _, Ticket};
+use walpost_core::port::{Checkpoints, DeadLetters as _, Sink as _};
 use walpost_core::position::{Checkpoint, Epoch, Identity};
 use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::StartState;
@@ -212,18 +212,7 @@ impl Filling<'_> {
     /// Publishes all rows, in as many sessions as there are rows to be passed over.
     async fn publish(&mut self, slot: &NewSlot) -> Result<Option<Timestamp>, Ended> {
         let (clock, seed) = (Clock::start(), seed());
-        let mut beginning = session::Start {
-            position: place_of(self.since),
-            checkpointed: place_of(self.since),
-            timeline: NO_TIMELINE,
-            commit_time: None,
-            first_owed: None,
-            settled_rows: None,
-            lessons: session::Lessons::default(),
-            inventory: Inventory::default(),
-            first_ticket: Ticket(0),
-            seed,
-        };
+        let mut beginning = session::Start::at(place_of(self.since), NO_TIMELINE, seed);
         loop {
             let (end, source_error) = self.run(slot, beginning.clone(), clock).await?;
             let last = end.commit_time.or(beginning.commit_time);

@@ -6,9 +6,8 @@ use walpost_core::ledger::Load;
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::Outboxes;
 use walpost_core::poison::Inventory;
-use walpost_core::port::Ticket;
 use walpost_core::position::Timeline;
-use walpost_core::session::{Lessons, Settings, Start};
+use walpost_core::session::{Settings, Start};
 
 use super::*;
 use crate::driver::Clock;
@@ -18,18 +17,8 @@ fn at(seconds: u64) -> Moment {
 }
 
 fn session(position: u64) -> Session {
-    let start = Start {
-        position: Lsn::new(position),
-        checkpointed: Lsn::new(position),
-        timeline: Timeline(1),
-        commit_time: None,
-        first_owed: None,
-        settled_rows: None,
-        lessons: Lessons::default(),
-        first_ticket: Ticket(0),
-        seed: 0,
-        inventory: Inventory { letters: 2, ..Inventory::default() },
-    };
+    let inventory = Inventory { letters: 2, ..Inventory::default() };
+    let start = Start { inventory, ..Start::at(Lsn::new(position), Timeline(1), 0) };
     Session::new(Settings::default(), Outboxes::from([]), start, at(0))
 }
 
