@@ -1,11 +1,12 @@
 //! What most tests stand on: a database with outbox tables, topics, and the relay between the two.
 //!
 //! Databases, slots, publications and topics belong to one test each, so that all of them share one PostgreSQL and one Kafka. What
-//! a test stops or freezes is its own: a PostgreSQL that it starts, or the [`breakable_kafka`], which one test has at a time.
+//! a test stops or freezes is its own: a PostgreSQL that it starts, or a [`breakable_kafka`], which one test has at a time.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{LazyLock, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use walpost_testkit::checker::{Repeats, Truth, Verdict, check};
@@ -58,23 +59,62 @@ pub(crate) fn while_locked<T>(database: &Database, lock: &str, work: impl FnOnce
     })
 }
 
-/// The network between relays and the [`breakable_kafka`], for those that reach it by [`Rig::reach_kafka_by_network`].
-pub(crate) fn broker_network() -> &'static Proxy {
-    static NETWORK: OnceLock<Proxy> = OnceLock::new();
-    NETWORK.get_or_init(|| Proxy::to_port(0).unwrap())
+/// A broker that a test may freeze and kill, and the network between it and relays, which it may cut. Whoever has it has started it.
+pub(crate) struct BreakableKafka(Option<(Kafka, Proxy)>);
+
+/// Longer than a few tests may have it, one after the other.
+const BREAKS: Duration = Duration::from_secs(1800);
+
+const HANDED_OUT: &str = "it was started when it was handed out";
+
+impl BreakableKafka {
+    /// The network, for relays that reach it by [`Rig::reach_kafka_by_network`].
+    pub(crate) fn network(&self) -> &Proxy {
+        &self.0.as_ref().expect(HANDED_OUT).1
+    }
+
+    /// Starts it; a test that failed may have left it frozen, dead or cut off.
+    fn mend(&mut self) {
+        let (broker, network) = self.0.get_or_insert_with(|| {
+            let network = Proxy::to_port(0).unwrap();
+            (Kafka::builder().proxied_by(network.port()).start().unwrap(), network)
+        });
+        broker.sigcont().unwrap();
+        broker.start_again().unwrap();
+        network.set_upstream((Ipv4Addr::LOCALHOST, broker.proxied_port().unwrap()).into());
+        network.pass();
+    }
 }
 
-/// The broker that tests may freeze and kill, one at a time, and cut off. Whoever gets it finds it running.
-pub(crate) fn breakable_kafka() -> MutexGuard<'static, Kafka> {
-    static BROKER: OnceLock<Mutex<Kafka>> = OnceLock::new();
-    let broker =
-        BROKER.get_or_init(|| Mutex::new(Kafka::builder().proxied_by(broker_network().port()).start().unwrap()));
-    // A test that failed may have left it frozen or dead.
-    let mut broker = broker.lock().unwrap_or_else(PoisonError::into_inner);
-    broker.sigcont().unwrap();
-    broker.start_again().unwrap();
-    broker_network().set_upstream((Ipv4Addr::LOCALHOST, broker.proxied_port().unwrap()).into());
-    broker_network().pass();
+impl Deref for BreakableKafka {
+    type Target = Kafka;
+
+    fn deref(&self) -> &Kafka {
+        &self.0.as_ref().expect(HANDED_OUT).0
+    }
+}
+
+impl DerefMut for BreakableKafka {
+    fn deref_mut(&mut self) -> &mut Kafka {
+        &mut self.0.as_mut().expect(HANDED_OUT).0
+    }
+}
+
+/// A broker to break, for one test at a time. Whoever gets it finds it running. There are two, so that two tests beside each other that break one need
+/// not wait; the second is started when both are wanted.
+pub(crate) fn breakable_kafka() -> MutexGuard<'static, BreakableKafka> {
+    static BROKERS: [Mutex<BreakableKafka>; 2] = [const { Mutex::new(BreakableKafka(None)) }; 2];
+    let mut free = None;
+    let wait = wait_until("a broker to break", BREAKS, || {
+        free = BROKERS.iter().find_map(|broker| match broker.try_lock() {
+            Ok(broker) => Some(broker),
+            Err(TryLockError::Poisoned(broker)) => Some(broker.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        free.is_some()
+    });
+    let mut broker = free.unwrap_or_else(|| panic!("{wait:?}"));
+    broker.mend();
     broker
 }
 
@@ -187,9 +227,9 @@ impl Rig {
         self.configure(|config| config.set("source", "url", &format!("{url:?}")));
     }
 
-    /// Has the relay reach the [`breakable_kafka`] by the [`broker_network`].
-    pub(crate) fn reach_kafka_by_network(&mut self) {
-        self.configure(|config| config.kafka(&broker_network().address().to_string()));
+    /// Has the relay reach a broker by its network.
+    pub(crate) fn reach_kafka_by_network(&mut self, kafka: &BreakableKafka) {
+        self.configure(|config| config.kafka(&kafka.network().address().to_string()));
     }
 
     /// Runs `walpost init`, which has to succeed.

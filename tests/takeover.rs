@@ -11,7 +11,7 @@ use walpost_testkit::servers::{shared_kafka, shared_postgres};
 
 use crate::exactly_once;
 use crate::observe::{value, wait_until_ready, wait_until_unready};
-use crate::rig::{LIMIT, Rig, breakable_kafka, broker_network, eventually};
+use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
 /// What is promised, on a machine that is in order.
 const PROMISE: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_queued() {
     const BATCH: usize = 10;
     const ROWS: i64 = 2_000;
     let kafka = breakable_kafka();
-    let network = broker_network();
+    let network = kafka.network();
     let mut rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), "woken", &["public.outbox"]);
     let direct = kafka.bootstrap().to_owned();
     rig.configure(|config| {
@@ -113,7 +113,7 @@ fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_queued() {
             &toml_string(&BATCH.to_string()),
         )
     });
-    rig.reach_kafka_by_network();
+    rig.reach_kafka_by_network(&kafka);
     let first = rig.start_streaming();
     wait_until_ready(&first);
     rig.insert("before", 0, 10);

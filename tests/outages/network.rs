@@ -8,7 +8,7 @@ use walpost_testkit::servers::shared_postgres;
 
 use super::{Sign, assert_over, assert_seen, start_ready};
 use crate::observe::{readiness, value};
-use crate::rig::{LIMIT, Rig, breakable_kafka, broker_network, eventually};
+use crate::rig::{BreakableKafka, LIMIT, Rig, breakable_kafka, eventually};
 
 /// What is seen when records are on their way and nothing comes back.
 const UNACKNOWLEDGED: Sign<'_> = Sign {
@@ -19,9 +19,9 @@ const UNACKNOWLEDGED: Sign<'_> = Sign {
 };
 
 /// A relay that reaches this broker by the network that fails, and gives a request up soon.
-fn by_network(kafka: &walpost_testkit::servers::Kafka, label: &str) -> Rig {
+fn by_network(kafka: &BreakableKafka, label: &str) -> Rig {
     let mut rig = Rig::ready_on(shared_postgres(), kafka.endpoint(), label, &["public.outbox"]);
-    rig.reach_kafka_by_network();
+    rig.reach_kafka_by_network(kafka);
     rig.configure(|config| config.set("sink.kafka", "socket.timeout.ms", "\"2000\""));
     rig
 }
@@ -42,7 +42,7 @@ const FAULTS: [Fault; 4] = [
 #[test]
 fn a_network_that_fails_in_any_way_is_noticed_and_nothing_is_lost_or_repeated() {
     let kafka = breakable_kafka();
-    let network = broker_network();
+    let network = kafka.network();
     let mut rig = by_network(&kafka, "network");
     let relay = start_ready(&mut rig);
     for (key, fail) in FAULTS {
@@ -66,7 +66,7 @@ fn a_network_that_fails_in_any_way_is_noticed_and_nothing_is_lost_or_repeated() 
 #[test]
 fn a_connection_to_the_broker_that_is_cut_at_any_byte_costs_nothing() {
     let kafka = breakable_kafka();
-    let network = broker_network();
+    let network = kafka.network();
     let mut rig = by_network(&kafka, "cut_broker");
     let relay = start_ready(&mut rig);
     let running = rig.workload().payload_bytes(20_000).pause(Duration::from_millis(2)).start();
@@ -86,7 +86,7 @@ fn a_connection_to_the_broker_that_is_cut_at_any_byte_costs_nothing() {
 #[test]
 fn a_slow_network_to_the_broker_delays_and_is_no_fault_while_acknowledgements_come() {
     let kafka = breakable_kafka();
-    let network = broker_network();
+    let network = kafka.network();
     let mut rig = by_network(&kafka, "slow_broker");
     // What takes longer than that to pass would never pass.
     rig.configure(|config| {
@@ -107,7 +107,7 @@ fn a_slow_network_to_the_broker_delays_and_is_no_fault_while_acknowledgements_co
 #[test]
 fn connections_that_the_broker_hangs_up_because_they_are_idle_are_no_outage() {
     let kafka = breakable_kafka();
-    let network = broker_network();
+    let network = kafka.network();
     let mut rig = by_network(&kafka, "reaped");
     let relay = start_ready(&mut rig);
     rig.insert("key", 0, 10);

@@ -3,9 +3,10 @@
 //! The output ends with that of `cargo test`, whose last binary holds tests, so that whoever counts them finds them.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use walpost_testkit::servers::{
     KAFKA_VARIABLE, Kafka, Need, POSTGRES_VARIABLE, PROGRAMS_VARIABLE, Postgres, Stop, install, postgres_of,
     postgres_versions,
@@ -17,6 +18,9 @@ use crate::{dependencies, mutants};
 const TESTS: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
 /// Of the workspace, as all tests are: of one package, cargo would build everything once more with fewer features.
 const INTEGRATION: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--test", "integration"];
+
+/// Where Rust's test programs find how many tests to run beside each other.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 
 /// What runs on each of PostgreSQL's other versions every time: that rows arrive as they should, and every state of the slot. How Kafka
 /// compresses them has nothing to do with it.
@@ -92,10 +96,17 @@ pub(crate) fn soak(filters: &[&str]) -> Result<()> {
 
 fn run_everything(steps: &mut Steps) -> Result<()> {
     let others: Vec<u32> = postgres_versions().collect();
-    install_all(steps, &others)?;
-    check(steps)?;
+    steps.step("what compiling needs", || Ok(install(&[Need::Build])?))?;
     steps.verdict()?;
-    compile(steps)?;
+    // The network has the servers on their way while the processors are at work.
+    thread::scope(|scope| {
+        let servers = scope.spawn(|| bring_in(&others));
+        let built = check(steps).and_then(|()| steps.verdict()).and_then(|()| compile(steps));
+        // A package that is half installed is nobody's wish: waited for in any case.
+        let brought = servers.join().unwrap_or_else(|_| Err(anyhow!("whoever fetches them has panicked")));
+        built.and_then(|()| steps.step("what the tests need", || brought))
+    })?;
+    steps.verdict()?;
     let kafka = start_kafka(steps)?;
     for major in others {
         test_on(major, &kafka, steps, ON_OTHER_VERSIONS)?;
@@ -110,13 +121,16 @@ fn prepare(steps: &mut Steps, versions: &[u32]) -> Result<()> {
 }
 
 fn install_all(steps: &mut Steps, versions: &[u32]) -> Result<()> {
-    steps.step("what the tests need", || {
-        let others = if versions.is_empty() { &[][..] } else { &[Need::PostgresVersions] };
-        install(&[&[Need::Build, Need::Postgres, Need::Kafka], others].concat())?;
-        versions.iter().try_for_each(|major| postgres_of(*major).map(drop))?;
-        Ok(())
-    })?;
+    steps.step("what the tests need", || bring_in(versions))?;
     steps.verdict()
+}
+
+/// Compilers, servers, and PostgreSQL in other versions.
+fn bring_in(versions: &[u32]) -> Result<()> {
+    let others = if versions.is_empty() { &[][..] } else { &[Need::PostgresVersions] };
+    install(&[&[Need::Build, Need::Postgres, Need::Kafka], others].concat())?;
+    versions.iter().try_for_each(|major| postgres_of(*major).map(drop))?;
+    Ok(())
 }
 
 fn check(steps: &mut Steps) -> Result<()> {
@@ -193,11 +207,21 @@ fn test(steps: &mut Steps, kafka: &Kafka, stand: Stand<'_>, what: &[&str], filte
     let folder = programs.map(|folder| folder.display().to_string());
     environment.extend(folder.as_deref().map(|folder| (PROGRAMS_VARIABLE, folder)));
     environment.extend(program.map(|program| ("WALPOST_BINARY", program)));
+    let threads = threads().to_string();
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
+        environment.push((THREADS_VARIABLE, &threads));
+    }
     say!("==> tests");
     let outcome = run_cargo(&[what, &["--"], filters].concat(), &environment);
     // Dropping it would do; stopped in order it also proves that nobody holds it up.
     let stopped = postgres.stop(Stop::Fast, Duration::from_secs(20));
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
+}
+
+/// How many tests run beside each other: half as many more than there are processors. A test waits for a server, or for a time limit that it is
+/// about, for two thirds of its time; with twice as many, brokers start so slowly that tests wait for them instead.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(2, |processors| processors.get() + processors.get() / 2)
 }
 
 #[cfg(test)]
