@@ -517,7 +517,7 @@ impl<S: Source> Driver<'_, S> {
     ) {
         if self.session.is_grouping() {
             match sink.map_or(Err(Refusal::Full), |sink| sink.set_aside(&letter)) {
-                Ok(()) => self.session.set_aside(ticket, true),
+                Ok(is_new) => self.session.set_aside(ticket, is_new),
                 Err(refusal) => return self.letter_refused(refusal, now),
             }
         }

@@ -98,7 +98,7 @@ fn letters_come_back_as_they_were_set_aside_and_the_same_row_is_the_same_letter(
     let marked = shelf.wait(store.marked(100, false)).unwrap();
     assert!(marked.iter().all(|marked| marked.request == Request::Replay));
     let found: Vec<_> = marked.iter().map(|marked| &marked.letter).collect();
-    assert_eq!(found, [&letters[0], &letters[2], &letter(3, "c", bad("new"))]);
+    assert_eq!(found, [&letters[0], &letters[1], &letters[2], &letter(3, "c", bad("new"))]);
     let overtaking = shelf.wait(store.marked(2, true)).unwrap();
     assert_eq!(overtaking.iter().map(|marked| &marked.letter).collect::<Vec<_>>(), [&letters[0], &letters[1]]);
 
@@ -113,8 +113,8 @@ fn letters_come_back_as_they_were_set_aside_and_the_same_row_is_the_same_letter(
     assert_eq!((listed.state.as_str(), listed.attempts), ("waiting", 3));
     assert_eq!(listed.marked_by.as_deref(), Some("walpost (alice@box)"));
     assert_eq!(shown.cause, bad("larger still"));
-    shelf.wait(store.conclude(&[(marked[1].id, Conclusion::Sent), (marked[2].id, Conclusion::Dropped)])).unwrap();
-    shelf.wait(store.conclude(&[(marked[1].id, Conclusion::Dropped)])).unwrap();
+    shelf.wait(store.conclude(&[(marked[2].id, Conclusion::Sent), (marked[3].id, Conclusion::Dropped)])).unwrap();
+    shelf.wait(store.conclude(&[(marked[2].id, Conclusion::Dropped)])).unwrap();
     assert_eq!(shelf.wait(store.set_aside(&letters[2..])).unwrap(), [false], "what was sent stays so");
     assert_eq!(shelf.wait(again.inventory()).unwrap().letters, 2);
 }

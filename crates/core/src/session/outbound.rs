@@ -471,6 +471,15 @@ impl Outbound {
         }
     }
 
+    /// A letter lies there still, and those of its key behind it with it: they were to go after it, and wait for it now.
+    pub(super) fn give_back(&mut self, letter: LetterId, reason: String) {
+        for behind in self.letters.give_back(letter, reason) {
+            if let Some(ticket) = self.ledger.waiting_letter(behind) {
+                self.ledger.give_up_letter(ticket);
+            }
+        }
+    }
+
     /// Decides what a failure means for the records after it.
     fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
         let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
@@ -536,7 +545,7 @@ impl Outbound {
         match sentence {
             Sentence::Return(letter) => {
                 self.ledger.give_up_letter(ticket);
-                self.letters.end(letter, Conclusion::Returned(failure.reason.clone()));
+                self.give_back(letter, failure.reason.clone());
                 self.passed(ticket);
             }
             Sentence::SetAside(cause) => {

@@ -6,6 +6,7 @@
 mod entry;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tracing::warn;
@@ -256,7 +257,7 @@ impl Index {
 
     /// What may go next, in order, and where its parts lie: at most `limit`, and no more once rows of so many bytes are chosen.
     pub(super) fn marked(&self, limit: usize, bytes: u64, is_overtaking: bool) -> Vec<(LetterId, Request, Vec<i64>)> {
-        let ids = if is_overtaking { &self.marked } else { &self.ready };
+        let ids = if is_overtaking { self.marked.iter().copied().take(limit).collect() } else { self.going(limit) };
         let mut chosen = 0;
         let next = |id: &i64| {
             let entry = self.letters.get(self.ids.get(id)?)?;
@@ -275,6 +276,21 @@ impl Index {
             is_chosen.then_some((id, request, offsets))
         };
         ids.iter().filter_map(next).map_while(fits).take(limit).collect()
+    }
+
+    /// The letters that may go, and of each key those behind, up to one that is not marked. Each key has its share of the limit.
+    fn going(&self, limit: usize) -> BTreeSet<i64> {
+        let share = (limit / self.ready.len().clamp(1, limit.max(1))).max(1);
+        let run = |id: &i64| {
+            let letter = self.ids.get(id).and_then(|row| self.letters.get(row)?.letter.as_ref());
+            let queue = letter.and_then(|letter| self.queues.get(letter.queue.as_ref()?));
+            let behind = queue.into_iter().flat_map(|queue| queue.range((Bound::Excluded(*id), Bound::Unbounded)));
+            std::iter::once(*id)
+                .chain(behind.copied().take_while(|id| self.marked.contains(id)))
+                .take(share)
+                .collect::<Vec<_>>()
+        };
+        self.ready.iter().take(limit).flat_map(run).collect()
     }
 
     /// The letter of this number.
