@@ -65,6 +65,7 @@ pub struct Supervisor {
     memory: Option<Memory>,
     /// What sessions learned of records whose failure takes a group with it.
     lessons: Lessons,
+    letter_memory: letters::Memory,
     next_ticket: Ticket,
     has_streamed: bool,
     /// What may be created was created, or was there.
@@ -241,6 +242,7 @@ impl Supervisor {
         let session_settings = session::Settings { stop_at: until, ..settings.session() };
         let backoff = Backoff::new(session_settings.retry_initial, session_settings.retry_ceiling, seed);
         Self {
+            letter_memory: letters::Memory::new(&settings),
             settings,
             session_settings,
             sink,
@@ -560,7 +562,10 @@ impl Supervisor {
 
     /// Where rows are set aside, if any may be.
     fn letters(&self) -> Option<AnyLetters> {
-        self.session_settings.poison.needs_store().then(|| AnyLetters::of_sink(&self.settings, &self.sink))
+        self.session_settings
+            .poison
+            .needs_store()
+            .then(|| AnyLetters::of_sink(&self.settings, &self.sink, &self.letter_memory))
     }
 
     /// Asks the server that we stream from.

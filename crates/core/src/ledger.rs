@@ -227,6 +227,16 @@ impl Ledger {
         (self.cursor..self.next_ticket().0).map(Ticket).find(is_it)
     }
 
+    /// The last letter that is not settled.
+    #[must_use]
+    pub fn last_letter(&self) -> Option<Ticket> {
+        if self.letters.unsettled == 0 {
+            return None;
+        }
+        let place = self.entries.iter().rposition(Entry::is_letter)?;
+        Some(Ticket(self.head + place as u64))
+    }
+
     /// The ticket of this letter, where it waits.
     #[must_use]
     pub fn waiting_letter(&self, letter: LetterId) -> Option<Ticket> {

@@ -45,6 +45,9 @@ pub(super) struct Letters {
     replays: BTreeMap<LetterId, Share>,
     /// Keys of which no more letters are taken before all of those have ended.
     held: BTreeSet<ParkingKey>,
+    /// Keys of which the sink had a letter when letters were last looked for, and since then.
+    opened: BTreeSet<ParkingKey>,
+    opening: BTreeSet<ParkingKey>,
     /// How letters ended that the store does not know of.
     ends: Queue<(LetterId, Conclusion)>,
     /// Letters that have ended in this session, whatever a store says that is behind.
@@ -119,6 +122,8 @@ impl Letters {
             waits_for: None,
             replays: BTreeMap::new(),
             held: BTreeSet::new(),
+            opened: BTreeSet::new(),
+            opening: BTreeSet::new(),
             ends: Queue::default(),
             ended: BTreeSet::new(),
             is_grouping: false,
@@ -303,12 +308,21 @@ impl Letters {
     pub(super) fn look_anew(&mut self) {
         if self.replays.is_empty() {
             self.held.clear();
+            self.opened = std::mem::take(&mut self.opening);
         }
+    }
+
+    /// The sink is made anew.
+    pub(super) fn sink_is_new(&mut self) {
+        self.opened.clear();
+        self.opening.clear();
     }
 
     /// A letter was marked. `failed` says why it is not to be sent, where it was in a group that came to nothing.
     ///
-    /// Those of a key come in order, and go one behind the other as rows do. Where one cannot go, none behind it does.
+    /// Those of a key come in order, and go one behind the other as rows do. Where one cannot go, none behind it does. The first of a key goes alone, for it
+    /// is the one that failed before, and of a client's very first record no broker knows whether something is missing in front of the next: that one would be
+    /// taken where the first is refused.
     pub(super) fn on_marked(&mut self, marked: Marked, failed: Option<&String>) {
         let Marked { id, request, ref letter, .. } = marked;
         if self.is_held(&letter.parking_key) || self.replays.contains_key(&id) || self.ended.contains(&id) {
@@ -323,6 +337,9 @@ impl Letters {
             return self.hold(letter.parking_key.clone());
         }
         let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
+        if request != Request::Drop && !self.is_grouping && key.as_ref().is_some_and(|key| !self.opened.contains(key)) {
+            self.hold(key.clone());
+        }
         self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
         let given_back = match (request, failed) {
             (Request::Drop, _) => return self.end(id, Conclusion::Dropped),
@@ -379,6 +396,9 @@ impl Letters {
     /// How a letter that went again ended.
     pub(super) fn end(&mut self, letter: LetterId, conclusion: Conclusion) {
         debug_assert!(self.replays.contains_key(&letter), "only a letter that was marked ends");
+        if conclusion == Conclusion::Sent {
+            self.opening.extend(self.replays.get(&letter).and_then(|share| share.key.clone()));
+        }
         self.ends.items.push_back((letter, conclusion));
     }
 

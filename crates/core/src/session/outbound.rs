@@ -215,8 +215,11 @@ impl Outbound {
     pub(super) fn take_reset(&mut self, now: Moment) -> bool {
         self.turn(now);
         match &mut self.flow {
-            Flow::Resetting { is_asked, .. } if !*is_asked => {
+            Flow::Resetting { alone_until, is_asked } if !*is_asked => {
                 *is_asked = true;
+                // Those that followed one of their key follow nothing that the new one has had.
+                *alone_until = self.ledger.last_letter().map_or(*alone_until, |letter| letter.max(*alone_until));
+                self.letters.sink_is_new();
                 true
             }
             _ => false,

@@ -6,6 +6,7 @@
 mod entry;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -35,13 +36,26 @@ pub(super) struct Told<'a> {
     pub(super) writing: Option<&'a [u8]>,
 }
 
+impl Told<'_> {
+    /// Of everything but its place. No two writings are the same, for each tells of its time or has a name.
+    pub(super) fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.key, self.value, self.part, self.writing).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Index {
     relay: String,
     /// For somebody who wants to see letters, and not only to work through them.
     is_detailed: bool,
+    /// How often it was cleared: who reads into it goes on only with what he began with.
+    generation: u64,
     next: i64,
+    /// The last record that was read, and a hash of it: by them the topic is known again.
+    witness: Option<(i64, u64)>,
     letters: BTreeMap<RowId, Entry>,
     /// The letters that are whole, by their numbers, in the order in which they were set aside.
     ids: BTreeMap<i64, RowId>,
@@ -72,7 +86,9 @@ impl Index {
         Self {
             relay: relay.to_owned(),
             is_detailed,
+            generation: 0,
             next: 0,
+            witness: None,
             letters: BTreeMap::new(),
             ids: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -97,7 +113,17 @@ impl Index {
 
     /// Forgets everything, to be read from the beginning.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(&self.relay, self.is_detailed);
+        let generation = self.generation + 1;
+        *self = Self { generation, ..Self::new(&self.relay, self.is_detailed) };
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// See the field.
+    pub(super) fn witness(&self) -> Option<(i64, u64)> {
+        self.witness
     }
 
     /// Records that nobody could understand, the first of them by name.
@@ -111,6 +137,7 @@ impl Index {
             return;
         }
         self.next = told.offset.saturating_add(1);
+        self.witness = Some((told.offset, told.hash()));
         match key::read(&self.relay, told.key) {
             None => {}
             Some(Err(NoKey)) => self.name_damaged(told.offset, "its key is none that a relay wrote"),
