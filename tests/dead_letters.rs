@@ -6,6 +6,7 @@ mod commands;
 mod deadlocks;
 mod group;
 mod references;
+mod rights;
 mod store;
 mod topic;
 

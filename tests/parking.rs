@@ -137,6 +137,25 @@ fn a_row_too_large_is_set_aside_its_key_waits_and_all_of_it_is_sent_in_order_onc
 }
 
 #[test]
+fn a_long_queue_of_one_key_is_sent_in_order_and_without_a_wait_for_each() {
+    const LETTERS: i64 = 1500;
+    let rig = narrow("longqueue");
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0);
+    rig.insert("a", 1, LETTERS - 1);
+    wait_for_open(&rig, usize::try_from(LETTERS).unwrap());
+    rig.limit_records(LARGE);
+    let since = std::time::Instant::now();
+    rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
+    wait_for_open(&rig, 0);
+    let took = since.elapsed();
+    eprintln!("{LETTERS} letters in {took:?}");
+    assert!(took < LIMIT, "{took:?}: each waited for the one in front of it");
+    assert_eq!(delivered(&rig, "a"), (0..LETTERS).collect::<Vec<_>>());
+    stop(relay);
+}
+
+#[test]
 fn where_keys_are_not_parked_later_rows_overtake_a_letter_and_it_is_sent_when_it_is_asked_for() {
     let mut rig = narrow("overtaken");
     rig.configure(|config| config.set("dead_letter", "on_bad_row", r#""dead_letter""#));

@@ -9,7 +9,7 @@ use walpost_postgres::dead_letter::{self, Fetched, LetterStore, RowReader};
 use walpost_postgres::error::Class;
 
 #[cfg(feature = "kafka")]
-use walpost_kafka::{LetterError, LetterTopic};
+use walpost_kafka::{LetterError, LetterMemory, LetterTopic};
 
 use crate::config::settings::{self, Settings};
 use crate::exit::{Ended, Exit};
@@ -34,6 +34,25 @@ enum Store {
     /// A topic.
     #[cfg(feature = "kafka")]
     Topic(LetterTopic),
+}
+
+/// What a process knows of its letters from one connection to the next, so that a topic is read once and not at each.
+#[derive(Debug)]
+pub struct Memory {
+    #[cfg(feature = "kafka")]
+    topic: LetterMemory,
+}
+
+impl Memory {
+    /// Of nothing yet.
+    #[must_use]
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only of a topic anything is remembered"))]
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            #[cfg(feature = "kafka")]
+            topic: LetterMemory::new(settings.name()),
+        }
+    }
 }
 
 /// Why dead letters could not be read or written.
@@ -87,14 +106,14 @@ impl From<Error> for Ended {
 impl AnyLetters {
     /// Where this relay sets rows aside. Where its sink writes the letters itself, within the groups of events, this is how they are read.
     #[must_use]
-    pub fn of_sink(settings: &Settings, sink: &AnySink) -> Self {
-        Self { store: Store::of_sink(settings, sink), rows: reader(settings) }
+    pub fn of_sink(settings: &Settings, sink: &AnySink, memory: &Memory) -> Self {
+        Self { store: Store::of_sink(settings, sink, memory), rows: reader(settings) }
     }
 
     /// The same for whoever has no sink that writes letters.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        Self { store: Store::new(settings), rows: reader(settings) }
+        Self { store: Store::remembering(settings, &Memory::new(settings)), rows: reader(settings) }
     }
 
     /// Makes the place for letters where PostgreSQL is not that place; says what it made.
@@ -161,7 +180,7 @@ pub fn changed(id: i64, letter: &DeadLetter) -> String {
 }
 
 impl Store {
-    fn of_sink(settings: &Settings, sink: &AnySink) -> Self {
+    fn of_sink(settings: &Settings, sink: &AnySink, memory: &Memory) -> Self {
         #[cfg(feature = "kafka")]
         if let (AnySink::Transactional(sink), settings::LetterStore::Kafka(kafka)) =
             (sink, settings.dead_letter().store())
@@ -170,10 +189,11 @@ impl Store {
             return Self::Topic(topic);
         }
         let _ = sink;
-        Self::new(settings)
+        Self::remembering(settings, memory)
     }
 
-    fn new(settings: &Settings) -> Self {
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only of a topic anything is remembered"))]
+    fn remembering(settings: &Settings, memory: &Memory) -> Self {
         let dead_letter = settings.dead_letter();
         match dead_letter.store() {
             settings::LetterStore::Postgres => {
@@ -183,7 +203,7 @@ impl Store {
             #[cfg(feature = "kafka")]
             settings::LetterStore::Kafka(kafka) => {
                 let (kafka, topic, keep) = (kafka.clone(), dead_letter.topic(), dead_letter.keep_ended());
-                Self::Topic(LetterTopic::new(kafka, settings.name(), topic, keep))
+                Self::Topic(LetterTopic::remembering(kafka, settings.name(), topic, keep, &memory.topic))
             }
             #[cfg(not(feature = "kafka"))]
             settings::LetterStore::Kafka(never) => match *never {},

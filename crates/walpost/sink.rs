@@ -160,7 +160,7 @@ impl TransactionalSink for AnySink {
     }
 
     #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only a sink of Kafka keeps letters"))]
-    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<bool, Refusal> {
         match self {
             #[cfg(feature = "kafka")]
             Self::Transactional(sink) => sink.set_aside(letter),

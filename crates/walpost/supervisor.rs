@@ -22,6 +22,7 @@ use walpost_postgres::preflight::Coverage;
 use crate::commands::Outcome;
 use crate::config::Settings;
 use crate::driver::Clock;
+use crate::letters;
 use crate::observe::recorder::Recorder;
 use crate::signals::Stop;
 use crate::sink::AnySink;
@@ -48,6 +49,7 @@ pub struct Supervisor {
     memory: Option<Memory>,
     /// What sessions learned of records whose failure takes a group with it.
     lessons: Lessons,
+    letter_memory: letters::Memory,
     next_ticket: Ticket,
     has_streamed: bool,
     /// What may be created was created, or was there.
@@ -76,6 +78,7 @@ impl Supervisor {
         let session_settings = session::Settings { stop_at: until, ..settings.session() };
         let (initial, ceiling) = (session_settings.retry_initial, session_settings.retry_ceiling);
         Self {
+            letter_memory: letters::Memory::new(&settings),
             settings,
             session_settings,
             sink,

@@ -96,8 +96,9 @@ fn references(label: &str, kept: Kept) {
     assert_eq!(payload, rig.value("SELECT payload FROM outbox WHERE seq = 1"));
     rig.call(&["dlq", "show", &first, "--fetch"]).assert_said(0, &["aggregateid: a", FILLING]);
 
-    // One of the rows is taken away, and another changed.
-    rig.sql("CREATE TABLE away AS SELECT * FROM outbox WHERE seq = 2; DELETE FROM outbox WHERE seq = 2");
+    // One of the rows is there no more under its key, and another is changed. Updates are not published.
+    let id = rig.value("SELECT id FROM outbox WHERE seq = 2");
+    rig.sql("UPDATE outbox SET id = gen_random_uuid() WHERE seq = 2");
     rig.sql("UPDATE outbox SET payload = jsonb_build_object('seq', 10, 'changed', true) WHERE seq = 10");
     rig.limit_records(1_000_000);
     rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(0, &["4 letters are marked"]);
@@ -117,13 +118,9 @@ fn references(label: &str, kept: Kept) {
     let relay = rig.start_streaming();
     rig.call(&["dlq", "replay", "--id", &changed, "--changed", "--yes"]).assert_said(0, &["1 letter is marked"]);
     eventually("the changed row", || delivered(&rig, "c") == [10]);
-    rig.sql("INSERT INTO outbox SELECT * FROM away");
-    // Its copy comes by the log as well, and waits behind the letters of its key.
+    rig.sql(&format!("UPDATE outbox SET id = '{id}' WHERE seq = 2"));
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
-    eventually("the whole key", || {
-        rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
-        delivered(&rig, "a") == [0, 1, 2, 3, 2]
-    });
+    eventually("the whole key", || delivered(&rig, "a") == [0, 1, 2, 3]);
     wait_for_open(&rig, 0);
     rig.assert_delivered(Repeats::Allowed);
     stop(relay);
@@ -150,7 +147,7 @@ fn an_outbox_whose_rows_nobody_could_find_again_is_refused_where_letters_keep_re
     rig.sql("ALTER TABLE outbox REPLICA IDENTITY FULL");
     let words = ["keep no reference", "REPLICA IDENTITY DEFAULT", "keep = \"row\""];
     rig.call(&["check"]).assert_said(5, &words);
-    rig.start().wait(LIMIT).unwrap().assert_said(5, &words);
+    rig.start().wait(LIMIT).unwrap().assert_said(4, &words);
     rig.configure(|config| config.unset("dead_letter", "keep"));
     stop(rig.start_streaming());
 }

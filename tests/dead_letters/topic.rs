@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use walpost_core::poison::{Inventory, Request};
-use walpost_kafka::{LetterError, LetterTopic, Limits, ReadError, Settings};
+use walpost_kafka::{LetterError, LetterMemory, LetterTopic, Limits, ReadError, Settings};
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::consumer::Consumer;
 use walpost_testkit::relay::{Relay, toml_string};
@@ -98,7 +98,7 @@ fn letters_come_back_as_they_were_set_aside_and_the_same_row_is_the_same_letter(
     let marked = shelf.wait(store.marked(100, false)).unwrap();
     assert!(marked.iter().all(|marked| marked.request == Request::Replay));
     let found: Vec<_> = marked.iter().map(|marked| &marked.letter).collect();
-    assert_eq!(found, [&letters[0], &letters[2], &letter(3, "c", bad("new"))]);
+    assert_eq!(found, [&letters[0], &letters[1], &letters[2], &letter(3, "c", bad("new"))]);
     let overtaking = shelf.wait(store.marked(2, true)).unwrap();
     assert_eq!(overtaking.iter().map(|marked| &marked.letter).collect::<Vec<_>>(), [&letters[0], &letters[1]]);
 
@@ -113,10 +113,37 @@ fn letters_come_back_as_they_were_set_aside_and_the_same_row_is_the_same_letter(
     assert_eq!((listed.state.as_str(), listed.attempts), ("waiting", 3));
     assert_eq!(listed.marked_by.as_deref(), Some("walpost (alice@box)"));
     assert_eq!(shown.cause, bad("larger still"));
-    shelf.wait(store.conclude(&[(marked[1].id, Conclusion::Sent), (marked[2].id, Conclusion::Dropped)])).unwrap();
-    shelf.wait(store.conclude(&[(marked[1].id, Conclusion::Dropped)])).unwrap();
+    shelf.wait(store.conclude(&[(marked[2].id, Conclusion::Sent), (marked[3].id, Conclusion::Dropped)])).unwrap();
+    shelf.wait(store.conclude(&[(marked[2].id, Conclusion::Dropped)])).unwrap();
     assert_eq!(shelf.wait(store.set_aside(&letters[2..])).unwrap(), [false], "what was sent stays so");
     assert_eq!(shelf.wait(again.inventory()).unwrap().letters, 2);
+}
+
+#[test]
+fn what_was_read_is_remembered_by_the_next_store_of_a_process_unless_the_topic_is_another() {
+    let shelf = Shelf::new("remembered");
+    let memory = LetterMemory::new("orders");
+    let next = || LetterTopic::remembering(settings(shared_kafka()), "orders", &shelf.topic, DAY, &memory);
+    let open = |store: &mut LetterTopic| shelf.wait(store.inventory()).unwrap().letters;
+    assert_eq!(open(&mut next()), 0);
+    shelf.wait(next().set_aside(&[letter(0, "a", bad("odd")), letter(1, "b", bad("odd"))])).unwrap();
+    assert_eq!(open(&mut next()), 2);
+    // What another process writes meanwhile is read, and what was read is not forgotten.
+    shelf.wait(shelf.store("orders", DAY).set_aside(&[letter(2, "c", bad("odd"))])).unwrap();
+    let mut third = next();
+    assert_eq!(open(&mut third), 3);
+    shelf.wait(third.conclude(&[(LetterId(0), Conclusion::Dropped)])).unwrap();
+    assert_eq!(open(&mut next()), 2);
+    // Made anew, and longer than it was: the offsets alone would not tell.
+    shared_kafka().delete_topic(&shelf.topic).unwrap();
+    eventually("the topic to be made anew", || shelf.wait(shelf.store("any", DAY).create()).is_ok_and(|is_new| is_new));
+    let others: Vec<_> = (10..30).map(|ordinal| letter(ordinal, "d", bad("odd"))).collect();
+    shelf.wait(shelf.store("orders", DAY).set_aside(&others)).unwrap();
+    assert_eq!(open(&mut next()), 20);
+    // And shorter.
+    shared_kafka().delete_topic(&shelf.topic).unwrap();
+    eventually("the topic to be made anew", || shelf.wait(shelf.store("any", DAY).create()).is_ok_and(|is_new| is_new));
+    assert_eq!(open(&mut next()), 0);
 }
 
 #[test]

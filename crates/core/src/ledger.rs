@@ -227,6 +227,27 @@ impl Ledger {
         (self.cursor..self.next_ticket().0).map(Ticket).find(is_it)
     }
 
+    /// The last letter that is not settled.
+    #[must_use]
+    pub fn last_letter(&self) -> Option<Ticket> {
+        if self.letters.unsettled == 0 {
+            return None;
+        }
+        let place = self.entries.iter().rposition(Entry::is_letter)?;
+        Some(Ticket(self.head + place as u64))
+    }
+
+    /// The ticket of this letter, where it waits.
+    #[must_use]
+    pub fn waiting_letter(&self, letter: LetterId) -> Option<Ticket> {
+        let is_it = |entry: &Entry| {
+            let origin = entry.item.as_ref().map(|item| &item.origin);
+            entry.is_waiting() && matches!(origin, Some(Origin::Letter(id)) if *id == letter)
+        };
+        let place = self.entries.iter().position(is_it)?;
+        Some(Ticket(self.head + place as u64))
+    }
+
     /// An item that waits goes to the sink, and is out from now on.
     pub fn hand_over(&mut self, ticket: Ticket) {
         if self.leave(ticket, Place::Out) {

@@ -108,11 +108,12 @@ pub trait TransactionalSink: Sink {
     fn commit(&mut self, checkpoint: &Checkpoint) -> impl Future<Output = Result<(), Failure>>;
 
     /// Sets a row aside in the group that is open: its letter becomes visible with the events of the group and with the checkpoint behind them,
-    /// or not at all. What is accepted is reported by nobody: where it cannot be written, the [`commit`](Self::commit) fails.
+    /// or not at all. What is accepted is reported by nobody: where it cannot be written, the [`commit`](Self::commit) fails. Answers whether it is new,
+    /// as [`DeadLetters::set_aside`] does.
     ///
     /// # Errors
     /// [`Refusal::Full`], or a failure that breaks the group.
-    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal>;
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<bool, Refusal>;
 
     /// Writes down in the group that is open how a letter ended, on the same terms.
     ///
@@ -163,8 +164,8 @@ pub trait DeadLetters {
     /// The store cannot be written, or nobody knows whether it was; the rows are still owed.
     fn set_aside(&mut self, letters: &[DeadLetter]) -> impl Future<Output = Result<Vec<bool>, Self::Error>>;
 
-    /// The next letters that an operator marked, at most `limit` and in order, and of each key only the one that comes next: the first that is neither sent
-    /// nor dropped. With `is_overtaking` the unmarked ones do not stand in the way.
+    /// The next letters that an operator marked, at most `limit` and in order. Of each key they begin with the first that is neither sent nor dropped, and
+    /// end in front of one that is not marked. With `is_overtaking` the unmarked ones do not stand in the way.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -45,7 +45,7 @@ use crate::feedback::Feedback;
 use crate::frame::Frame;
 use crate::ledger::{Item, Ledger, Origin};
 use crate::outbox::Outboxes;
-use crate::poison::{Conclusion, Inventory, LetterId, Marked, Request};
+use crate::poison::{Inventory, LetterId, Marked, Request};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::time::Moment;
 
@@ -253,12 +253,13 @@ impl Session {
         matches!(self.phase, Phase::Running) && self.outbound.letters.wants_marked()
     }
 
-    /// Letters that an operator marked, of each key at most the one that comes next. They come on top of what may be owed, and a session
+    /// Letters that an operator marked, in order, of each key those that come next. They come on top of what may be owed, and a session
     /// that ends forgets them: they are still marked.
     pub fn replay(&mut self, marked: Vec<Marked>) {
         if !matches!(self.phase, Phase::Running) {
             return;
         }
+        self.outbound.letters.look_anew();
         let has_places = self.outbound.ledger.span() < self.max_span().saturating_add(LETTER_SPAN);
         for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
             self.outbound.on_marked(marked);
@@ -428,12 +429,16 @@ impl Session {
     /// Letters get a record as the configuration is today, or lie there still.
     fn route_letters(&mut self, relation: u32, description: &Description) {
         for Marked { id, letter, .. } in self.outbound.letters.take_described(relation) {
+            // One of its key in front of it may just have come back.
+            if !self.outbound.letters.is_going(id) {
+                continue;
+            }
             match self.inbound.route_anew(&letter, description) {
                 Ok(record) => {
                     let origin = Origin::Letter(id);
                     self.outbound.ledger.issue(Item { identity: letter.identity, made: Ok(record), origin });
                 }
-                Err(fault) => self.outbound.letters.end(id, Conclusion::Returned(fault.reason)),
+                Err(fault) => self.outbound.give_back(id, fault.reason),
             }
         }
     }

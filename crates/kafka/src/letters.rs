@@ -35,6 +35,7 @@ use walpost_core::port::DeadLetters;
 use walpost_core::time::Timestamp;
 
 pub use operator::Letters;
+pub use reader::LetterMemory;
 pub(crate) use reader::SharedIndex;
 pub(crate) use sink::GroupLetters;
 
@@ -140,6 +141,18 @@ impl LetterTopic {
     #[must_use]
     pub fn new(settings: Settings, relay: &str, topic: &str, keep_ended: Duration) -> Self {
         Self::of_index(settings, relay, topic, keep_ended, SharedIndex::new(relay, false))
+    }
+
+    /// The same, by what an earlier one of them has read already.
+    #[must_use]
+    pub fn remembering(
+        settings: Settings,
+        relay: &str,
+        topic: &str,
+        keep_ended: Duration,
+        memory: &LetterMemory,
+    ) -> Self {
+        Self::of_index(settings, relay, topic, keep_ended, memory.0.clone())
     }
 
     pub(crate) fn of_index(

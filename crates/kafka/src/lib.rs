@@ -21,7 +21,7 @@ mod transactional;
 
 pub use check::check;
 pub use checkpoints::{CheckpointError, CheckpointTopic, claimed};
-pub use letters::{LetterError, LetterTopic, Letters};
+pub use letters::{LetterError, LetterMemory, LetterTopic, Letters};
 pub use producer::Producer;
 pub use settings::{Limits, SettingFault, Settings};
 pub use topic::{LastValues, ReadError, read_topic};

@@ -385,9 +385,9 @@ impl TransactionalSink for Transactional {
         self.commit_with(Some(checkpoint)).await
     }
 
-    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
-        self.admit_letter()?.set_aside(letter);
-        self.accept_letter()
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<bool, Refusal> {
+        let is_new = self.admit_letter()?.set_aside(letter);
+        self.accept_letter().map(|()| is_new)
     }
 
     fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {

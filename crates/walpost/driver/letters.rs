@@ -22,8 +22,8 @@ const LOOK_FOR_MARKED: Duration = Duration::from_secs(1);
 /// How long a store that told of nothing but what is known is left alone at first. A commit comes into sight within a moment.
 const LOOK_BEHIND: Duration = Duration::from_millis(20);
 
-/// How many marked letters are taken at once.
-const MARKED_AT_ONCE: usize = 100;
+/// How many marked letters are taken at once: what one transaction of a store takes back when they have ended.
+const MARKED_AT_ONCE: usize = BATCH;
 
 /// How many letters are set aside in one transaction.
 const BATCH: usize = 500;

@@ -79,11 +79,12 @@ impl<S: Source> Driver<'_, S> {
         now: Moment,
     ) {
         if self.session.is_grouping() {
-            if let Err(refusal) = sink.map_or(Err(Refusal::Full), |sink| sink.set_aside(&letter)) {
-                return self.letter_refused(refusal, now);
-            }
+            let is_new = match sink.map_or(Err(Refusal::Full), |sink| sink.set_aside(&letter)) {
+                Ok(is_new) => is_new,
+                Err(refusal) => return self.letter_refused(refusal, now),
+            };
             self.tell_set_aside(&letter);
-            self.session.set_aside(ticket, true);
+            self.session.set_aside(ticket, is_new);
         } else {
             self.tell_set_aside(&letter);
             self.order(Order::SetAside(ticket, letter));

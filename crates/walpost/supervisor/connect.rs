@@ -199,7 +199,7 @@ impl Supervisor {
         if !self.session_settings.poison.needs_store() {
             return Ok((None, Inventory::default()));
         }
-        let mut letters = AnyLetters::of_sink(&self.settings, &self.sink);
+        let mut letters = AnyLetters::of_sink(&self.settings, &self.sink, &self.letter_memory);
         let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
         Ok((Some(letters), inventory))
     }

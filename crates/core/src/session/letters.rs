@@ -18,12 +18,15 @@
 mod lying;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use crate::backoff::Backoff;
 use crate::failure::{Class, Failure};
 use crate::ledger::Ledger;
 use crate::outbox::TableName;
-use crate::poison::{Cause, Conclusion, Inventory, KeyTexts, LetterId, LoggedRow, Marked, ParkingKey, Policy, Request};
+use crate::poison::{
+    Cause, Conclusion, DeadLetter, Inventory, KeyTexts, LetterId, LoggedRow, Marked, ParkingKey, Policy, Request,
+};
 use crate::port::Ticket;
 use crate::time::Moment;
 
@@ -40,6 +43,11 @@ pub(super) struct Letters {
     waits_for: Option<Ticket>,
     /// Letters that go again, or have gone and are to be ended.
     replays: BTreeMap<LetterId, Share>,
+    /// Keys of which no more letters are taken before all of those have ended.
+    held: BTreeSet<ParkingKey>,
+    /// Keys of which the sink had a letter when letters were last looked for, and since then.
+    opened: BTreeSet<ParkingKey>,
+    opening: BTreeSet<ParkingKey>,
     /// How letters ended that the store does not know of.
     ends: Queue<(LetterId, Conclusion)>,
     /// Letters that have ended in this session, whatever a store says that is behind.
@@ -113,6 +121,9 @@ impl Letters {
             aside: Queue::default(),
             waits_for: None,
             replays: BTreeMap::new(),
+            held: BTreeSet::new(),
+            opened: BTreeSet::new(),
+            opening: BTreeSet::new(),
             ends: Queue::default(),
             ended: BTreeSet::new(),
             is_grouping: false,
@@ -207,8 +218,11 @@ impl Letters {
             Cause::Parked => self.counts.parked += 1,
             Cause::Row(_) | Cause::Route(_) => self.counts.set_aside += 1,
         }
-        if !is_new {
-            self.want_inventory();
+        match (is_new, self.is_grouping) {
+            (true, _) => {}
+            // It lies there already, and was counted when the session began; or it has ended, as where a checkpoint was moved back.
+            (false, true) => self.discount(aside.share),
+            (false, false) => self.want_inventory(),
         }
         self.store_answered();
         true
@@ -234,6 +248,12 @@ impl Letters {
             Conclusion::Sent => self.counts.replayed += 1,
             Conclusion::Dropped => self.counts.given_up += 1,
         }
+        self.discount(share);
+    }
+
+    /// What was counted lies there no more, or was counted twice. Of a key that leaves without a letter only an inventory can tell, unless the counts are
+    /// exact.
+    fn discount(&mut self, share: Share) {
         if self.lying.remove(&share) {
             match self.is_grouping {
                 true => self.lying.let_go(share.key),
@@ -284,31 +304,101 @@ impl Letters {
         self.away_until = Some(moment);
     }
 
+    /// Letters that are marked come now.
+    pub(super) fn look_anew(&mut self) {
+        if self.replays.is_empty() {
+            self.held.clear();
+            self.opened = std::mem::take(&mut self.opening);
+        }
+    }
+
+    /// The sink is made anew.
+    pub(super) fn sink_is_new(&mut self) {
+        self.opened.clear();
+        self.opening.clear();
+    }
+
     /// A letter was marked. `failed` says why it is not to be sent, where it was in a group that came to nothing.
+    ///
+    /// Those of a key come in order, and go one behind the other as rows do. Where one cannot go, none behind it does. The first of a key goes alone, for it
+    /// is the one that failed before, and of a client's very first record no broker knows whether something is missing in front of the next: that one would be
+    /// taken where the first is refused.
     pub(super) fn on_marked(&mut self, marked: Marked, failed: Option<&String>) {
         let Marked { id, request, ref letter, .. } = marked;
-        let is_known = |letters: &Self| letters.ended.contains(&id) || letters.concluded.contains_key(&id);
-        if self.replays.contains_key(&id) || is_known(self) {
+        if self.is_held(&letter.parking_key) || self.replays.contains_key(&id) || self.ended.contains(&id) {
             return;
         }
-        let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
-        self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
-        match request {
-            Request::Drop => self.end(id, Conclusion::Dropped),
-            Request::Replay | Request::ReplayChanged if let Some(reason) = failed => {
-                self.end(id, Conclusion::Returned(reason.clone()));
-            }
-            Request::Replay | Request::ReplayChanged => match marked.whole() {
-                // It is routed by the router of today, which may have been corrected.
-                Ok(marked) => self.unrouted.push(marked),
-                Err(reason) => self.end(id, Conclusion::Returned(reason)),
-            },
+        if let Some(is_ended) = self.concluded.get(&id) {
+            return if !is_ended {
+                self.hold(letter.parking_key.clone())
+            };
         }
+        if request != Request::Drop && self.is_of_another_relation(letter) {
+            return self.hold(letter.parking_key.clone());
+        }
+        let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
+        if request != Request::Drop && !self.is_grouping && key.as_ref().is_some_and(|key| !self.opened.contains(key)) {
+            self.hold(key.clone());
+        }
+        self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
+        let given_back = match (request, failed) {
+            (Request::Drop, _) => return self.end(id, Conclusion::Dropped),
+            (Request::Replay | Request::ReplayChanged, Some(reason)) => Err(reason.clone()),
+            (Request::Replay | Request::ReplayChanged, None) => marked.whole(),
+        };
+        match given_back {
+            // It is routed by the router of today, which may have been corrected.
+            Ok(marked) => self.unrouted.push(marked),
+            Err(reason) => drop(self.give_back(id, reason)),
+        }
+    }
+
+    /// A letter that was to go again lies there still, and those behind it that were to follow it do too. Answers which.
+    pub(super) fn give_back(&mut self, letter: LetterId, reason: String) -> Vec<LetterId> {
+        let key = self.replays.get(&letter).and_then(|share| share.key.clone());
+        self.end(letter, Conclusion::Returned(reason));
+        if key.is_none() || !self.policy.is_parking() {
+            return Vec::new();
+        }
+        let is_ending = |id: &LetterId| self.ends.items.iter().any(|(ending, _)| ending == id);
+        let others = self.replays.range((Bound::Excluded(letter), Bound::Unbounded));
+        let behind = others.filter(|(id, share)| share.key == key && !is_ending(id));
+        let behind: Vec<LetterId> = behind.map(|(id, _)| *id).collect();
+        self.unrouted.retain(|marked| !behind.contains(&marked.id));
+        self.replays.retain(|id, _| !behind.contains(id));
+        self.hold(key);
+        behind
+    }
+
+    /// Whether a letter that was marked is to go, or has gone.
+    pub(super) fn is_going(&self, letter: LetterId) -> bool {
+        self.replays.contains_key(&letter)
+    }
+
+    fn is_held(&self, key: &Option<ParkingKey>) -> bool {
+        key.as_ref().is_some_and(|key| self.held.contains(key))
+    }
+
+    fn hold(&mut self, key: Option<ParkingKey>) {
+        if self.policy.is_parking() {
+            self.held.extend(key);
+        }
+    }
+
+    /// Whether one of its key waits for the description of another relation, and would not go in front of it.
+    fn is_of_another_relation(&self, letter: &DeadLetter) -> bool {
+        let is_other = |other: &DeadLetter| {
+            other.parking_key == letter.parking_key && other.row.relation_id() != letter.row.relation_id()
+        };
+        letter.parking_key.is_some() && self.unrouted.iter().any(|marked| is_other(&marked.letter))
     }
 
     /// How a letter that went again ended.
     pub(super) fn end(&mut self, letter: LetterId, conclusion: Conclusion) {
         debug_assert!(self.replays.contains_key(&letter), "only a letter that was marked ends");
+        if conclusion == Conclusion::Sent {
+            self.opening.extend(self.replays.get(&letter).and_then(|share| share.key.clone()));
+        }
         self.ends.items.push_back((letter, conclusion));
     }
 

@@ -16,6 +16,7 @@ use crate::feedback;
 use crate::frame::{Keepalive, StatusUpdate};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Begin, Cell, Commit, Insert, Message};
+use crate::poison::Conclusion;
 use crate::poison::{DeadLetter, OnBadRow, Policy};
 use crate::position::{SettledRows, Timeline};
 use crate::time::Timestamp;

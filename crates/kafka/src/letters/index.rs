@@ -6,6 +6,8 @@
 mod entry;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tracing::warn;
@@ -34,13 +36,26 @@ pub(super) struct Told<'a> {
     pub(super) writing: Option<&'a [u8]>,
 }
 
+impl Told<'_> {
+    /// Of everything but its place. No two writings are the same, for each tells of its time or has a name.
+    pub(super) fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.key, self.value, self.part, self.writing).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Index {
     relay: String,
     /// For somebody who wants to see letters, and not only to work through them.
     is_detailed: bool,
+    /// How often it was cleared: who reads into it goes on only with what he began with.
+    generation: u64,
     next: i64,
+    /// The last record that was read, and a hash of it: by them the topic is known again.
+    witness: Option<(i64, u64)>,
     letters: BTreeMap<RowId, Entry>,
     /// The letters that are whole, by their numbers, in the order in which they were set aside.
     ids: BTreeMap<i64, RowId>,
@@ -71,7 +86,9 @@ impl Index {
         Self {
             relay: relay.to_owned(),
             is_detailed,
+            generation: 0,
             next: 0,
+            witness: None,
             letters: BTreeMap::new(),
             ids: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -96,7 +113,17 @@ impl Index {
 
     /// Forgets everything, to be read from the beginning.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(&self.relay, self.is_detailed);
+        let generation = self.generation + 1;
+        *self = Self { generation, ..Self::new(&self.relay, self.is_detailed) };
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// See the field.
+    pub(super) fn witness(&self) -> Option<(i64, u64)> {
+        self.witness
     }
 
     /// Records that nobody could understand, the first of them by name.
@@ -110,6 +137,7 @@ impl Index {
             return;
         }
         self.next = told.offset.saturating_add(1);
+        self.witness = Some((told.offset, told.hash()));
         match key::read(&self.relay, told.key) {
             None => {}
             Some(Err(NoKey)) => self.name_damaged(told.offset, "its key is none that a relay wrote"),
@@ -256,7 +284,7 @@ impl Index {
 
     /// What may go next, in order, and where its parts lie: at most `limit`, and no more once rows of so many bytes are chosen.
     pub(super) fn marked(&self, limit: usize, bytes: u64, is_overtaking: bool) -> Vec<(LetterId, Request, Vec<i64>)> {
-        let ids = if is_overtaking { &self.marked } else { &self.ready };
+        let ids = if is_overtaking { self.marked.iter().copied().take(limit).collect() } else { self.going(limit) };
         let mut chosen = 0;
         let next = |id: &i64| {
             let entry = self.letters.get(self.ids.get(id)?)?;
@@ -275,6 +303,21 @@ impl Index {
             is_chosen.then_some((id, request, offsets))
         };
         ids.iter().filter_map(next).map_while(fits).take(limit).collect()
+    }
+
+    /// The letters that may go, and of each key those behind, up to one that is not marked. Each key has its share of the limit.
+    fn going(&self, limit: usize) -> BTreeSet<i64> {
+        let share = (limit / self.ready.len().clamp(1, limit.max(1))).max(1);
+        let run = |id: &i64| {
+            let letter = self.ids.get(id).and_then(|row| self.letters.get(row)?.letter.as_ref());
+            let queue = letter.and_then(|letter| self.queues.get(letter.queue.as_ref()?));
+            let behind = queue.into_iter().flat_map(|queue| queue.range((Bound::Excluded(*id), Bound::Unbounded)));
+            std::iter::once(*id)
+                .chain(behind.copied().take_while(|id| self.marked.contains(id)))
+                .take(share)
+                .collect::<Vec<_>>()
+        };
+        self.ready.iter().take(limit).flat_map(run).collect()
     }
 
     /// The letter of this number.

@@ -2,6 +2,9 @@
 //!
 //! The client is kept; what it reads is assigned anew each time, so that it fetches nothing while nobody waits for it. Of what it fetched for the last
 //! assignment, something may still come after the next: nothing rests on a single word of it. Its calls block, and run beside the loop.
+//!
+//! An index may be older than the client: one that was read in an earlier connection of this process. Whether the topic is still the one that it was read
+//! from is asked of the last record that was read: where that is not in its place, the topic was made anew, cut off or compacted, and is read from its beginning.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +14,7 @@ use rdkafka::Message as _;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::topic_partition_list::Offset;
+use tracing::{debug, warn};
 
 use super::index::{Index, Told};
 use super::parts::{PART, WRITING};
@@ -24,7 +28,19 @@ const BODY_LIMIT: Duration = Duration::from_secs(60);
 /// A body that lies this many records behind the last one is waited for; one farther on is asked for.
 const NEAR: i64 = 100;
 
-/// An index that a sink and a store of the same relay share.
+/// What a relay remembers of its topic from one connection to the next.
+#[derive(Debug, Clone)]
+pub struct LetterMemory(pub(super) SharedIndex);
+
+impl LetterMemory {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new(relay: &str) -> Self {
+        Self(SharedIndex::new(relay, false))
+    }
+}
+
+/// An index that a sink and a store of the same relay share, or two stores one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedIndex(Arc<Mutex<Index>>);
 
@@ -70,7 +86,7 @@ impl Reader {
             // What a client still holds continues what was read; from the beginning nothing does.
             self.drop_client();
         }
-        self.work(move |client, topic| read_on(client, topic, &index)).await?;
+        self.work(move |client, topic, is_new| read_on(client, topic, &index, is_new)).await?;
         let next = self.index().next();
         self.has_read = next > 0;
         Ok(())
@@ -79,16 +95,17 @@ impl Reader {
     /// The values of the records at these offsets. One that is not there any more is missing in the answer.
     pub(super) async fn values(&mut self, mut offsets: Vec<i64>) -> Result<BTreeMap<i64, Vec<u8>>, ReadError> {
         offsets.sort_unstable();
-        self.work(move |client, topic| read_at(client, topic, &offsets)).await
+        self.work(move |client, topic, _| read_at(client, topic, &offsets)).await
     }
 
-    /// Works with the client beside the loop. Where that fails or is given up, the next work has another.
+    /// Works with the client beside the loop; the work is told whether it is a new one. Where that fails or is given up, the next work has another.
     async fn work<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&Client, &str) -> Result<T, ReadError> + Send + 'static,
+        work: impl FnOnce(&Client, &str, bool) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, ReadError> {
         let (settings, topic, client) = (self.settings.clone(), Arc::clone(&self.topic), self.client.take());
         let worked = tokio::task::spawn_blocking(move || {
+            let is_new = client.is_none();
             let client = match client {
                 Some(client) => client,
                 None => {
@@ -97,7 +114,7 @@ impl Reader {
                     client
                 }
             };
-            let done = work(&client, &topic)?;
+            let done = work(&client, &topic, is_new)?;
             // Nothing is fetched while nobody asks.
             client.unassign().map_err(|error| topic::failed(&topic, &error))?;
             Ok((done, client))
@@ -130,32 +147,59 @@ pub(super) fn beside_the_loop(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn read_on(client: &Client, topic: &str, index: &SharedIndex) -> Result<(), ReadError> {
+fn read_on(client: &Client, topic: &str, index: &SharedIndex, is_new: bool) -> Result<(), ReadError> {
     let end = topic::end_of(client, topic, PARTITION)?;
-    let next = {
+    if is_new && !is_of(client, topic, index, end)? {
+        index.lock().clear();
+    }
+    let anew = || {
+        let reason = "it was made anew, or has lost what was acknowledged; it is read from its beginning".to_owned();
+        ReadError::Kafka { topic: topic.to_owned(), reason }
+    };
+    let (generation, next) = {
         let mut index = index.lock();
         if end < index.next() {
             index.clear();
-            let reason =
-                "it was made anew, or has lost what was acknowledged; it is read from its beginning".to_owned();
-            return Err(ReadError::Kafka { topic: topic.to_owned(), reason });
+            return Err(anew());
         }
-        index.next()
+        (index.generation(), index.next())
     };
+    // Another one may be at it still, of a connection that is gone. What one of the two forgets, the other must not go on from.
+    let mine = || Some(index.lock()).filter(|index| index.generation() == generation).ok_or_else(anew);
     // The end may be that of a marker, which never comes; then it takes two answers that there is no more, for the first may be an old one.
     let (mut next, mut empty) = (next, 0);
     while next < end && empty < 2 {
         let start = if next == 0 { Offset::Beginning } else { Offset::Offset(next) };
         topic::read_until(client, topic, (PARTITION, start), end, |message| {
-            index.lock().fold(&told(message));
+            mine()?.fold(&told(message));
             Ok(())
         })?;
-        let reached = index.lock().next();
+        let reached = mine()?.next();
         empty = if reached > next { 0 } else { empty + 1 };
         next = reached;
     }
-    index.lock().has_read_to(end);
+    mine()?.has_read_to(end);
     Ok(())
+}
+
+/// Whether what an index knows was read from this topic.
+fn is_of(client: &Client, topic: &str, index: &SharedIndex, end: i64) -> Result<bool, ReadError> {
+    let (next, witness) = {
+        let index = index.lock();
+        (index.next(), index.witness())
+    };
+    if next == 0 {
+        return Ok(true);
+    }
+    let Some((offset, hash)) = witness.filter(|_| next <= end) else { return Ok(false) };
+    topic::assign(client, topic, &[(PARTITION, Offset::Offset(offset))])?;
+    let is_it = find(client, topic, offset, |message| told(message).hash() == hash)?.unwrap_or(false);
+    if is_it {
+        debug!(next, end, "the dead letters are known, and read on from where they were read before");
+    } else {
+        warn!(topic, "the topic of dead letters is not what it was; it is read from its beginning");
+    }
+    Ok(is_it)
 }
 
 fn told<'a>(message: &'a BorrowedMessage<'_>) -> Told<'a> {
@@ -187,15 +231,25 @@ fn read_at(client: &Client, topic: &str, offsets: &[i64]) -> Result<BTreeMap<i64
     Ok(values)
 }
 
+fn read_one(client: &Client, topic: &str, wanted: i64) -> Result<Option<Vec<u8>>, ReadError> {
+    let value = |message: &BorrowedMessage<'_>| message.payload().map(<[u8]>::to_vec);
+    Ok(find(client, topic, wanted, value)?.flatten())
+}
+
 /// Reads until this offset; nothing where there is none. That it was passed is believed the second time, for what comes first may be of what was read
 /// before.
-fn read_one(client: &Client, topic: &str, wanted: i64) -> Result<Option<Vec<u8>>, ReadError> {
+fn find<T>(
+    client: &Client,
+    topic: &str,
+    wanted: i64,
+    take: impl Fn(&BorrowedMessage<'_>) -> T,
+) -> Result<Option<T>, ReadError> {
     let (since, mut passed) = (Instant::now(), 0);
     while since.elapsed() < BODY_LIMIT {
         match topic::next(client, topic)? {
             Next::Nothing => continue,
             Next::Message(message) if message.offset() < wanted => continue,
-            Next::Message(message) if message.offset() == wanted => return Ok(message.payload().map(<[u8]>::to_vec)),
+            Next::Message(message) if message.offset() == wanted => return Ok(Some(take(&message))),
             Next::Message(_) | Next::End(_) if passed > 0 => return Ok(None),
             Next::Message(_) | Next::End(_) => {}
         }

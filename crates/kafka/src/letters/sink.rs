@@ -44,15 +44,17 @@ impl GroupLetters {
         LetterTopic::of_index(settings, relay, self.topic(), keep_ended, self.index.clone())
     }
 
-    /// Takes a row. One that lies there already, as far as was read, is counted; one that has ended stays so.
-    pub(crate) fn set_aside(&mut self, letter: &DeadLetter) {
+    /// Takes a row. One that lies there already, as far as was read, is counted; one that has ended stays so. Answers whether it is new.
+    pub(crate) fn set_aside(&mut self, letter: &DeadLetter) -> bool {
         let (row, now) = (RowId::of(letter), now());
         let before = self.index.lock().before(&row, now);
+        let is_new = before == Before::Unknown;
         match before {
             Before::Unknown => self.pending.extend(self.records.letter(letter, now)),
             Before::Open(standing) => self.pending.push_back(self.records.standing(&row, &standing, now)),
             Before::Ended => {}
         }
+        is_new
     }
 
     /// Takes the end of a letter, which has to be one that was read.

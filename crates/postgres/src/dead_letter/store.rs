@@ -61,7 +61,8 @@ SELECT count(*) AS letters, count(*) FILTER (WHERE cause <> 'parked') AS roots,
 FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')";
 
 /// From the head of one queue the index leads to the head of the next, so that a long queue costs no more than a short one. Where nothing is
-/// marked, the first probe is the only one.
+/// marked, the first probe is the only one. Of a queue whose head may go, those behind it may up to the first that is not marked; each queue has its
+/// share of what is answered.
 macro_rules! marked {
     ($in_the_way:literal) => {
         concat!(
@@ -76,8 +77,14 @@ macro_rules! marked {
                     SELECT queue, id, state FROM walpost.dead_letter WHERE relay = $1 AND state IN (",
             $in_the_way,
             ") AND queue > head.queue ORDER BY queue, id LIMIT 1) AS next
+            ), ready AS (
+                SELECT queue, id FROM head WHERE state IN ('replay', 'drop') ORDER BY id LIMIT $2::bigint
             ), chosen AS (
-                SELECT id FROM head WHERE state IN ('replay', 'drop')
+                SELECT run.id FROM ready CROSS JOIN LATERAL (
+                    SELECT id, bool_and(state <> 'waiting') OVER (ORDER BY id) AS goes FROM (
+                        SELECT id, state FROM walpost.dead_letter AS letter WHERE relay = $1 AND state IN (",
+            $in_the_way,
+            ") AND letter.queue = ready.queue ORDER BY id LIMIT greatest(1, $2::bigint / (SELECT count(*) FROM ready))) AS first) AS run WHERE goes
                 UNION ALL
                 (SELECT id FROM walpost.dead_letter WHERE relay = $1 AND state IN ('replay', 'drop') AND queue IS NULL ORDER BY id LIMIT $2::bigint)
                 ORDER BY id LIMIT $2::bigint

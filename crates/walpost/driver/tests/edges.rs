@@ -131,10 +131,10 @@ impl TransactionalSink for Broker {
         self.commit_failure.clone().map_or(Ok(()), Err)
     }
 
-    fn set_aside(&mut self, letter: &DeadLetter) -> Result<(), Refusal> {
+    fn set_aside(&mut self, letter: &DeadLetter) -> Result<bool, Refusal> {
         self.take_letter()?;
         self.seen.set_aside.borrow_mut().push(letter.identity.ordinal);
-        Ok(())
+        Ok(true)
     }
 
     fn conclude(&mut self, letter: LetterId, conclusion: &Conclusion) -> Result<(), Refusal> {

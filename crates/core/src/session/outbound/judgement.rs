@@ -54,8 +54,11 @@ impl Outbound {
     pub(in crate::session) fn take_reset(&mut self, now: Moment) -> bool {
         self.turn(now);
         match &mut self.flow {
-            Flow::Resetting { is_asked, .. } if !*is_asked => {
+            Flow::Resetting { alone_until, is_asked } if !*is_asked => {
                 *is_asked = true;
+                // Those that followed one of their key follow nothing that the new one has had.
+                *alone_until = self.ledger.last_letter().map_or(*alone_until, |letter| letter.max(*alone_until));
+                self.letters.sink_is_new();
                 true
             }
             _ => false,
@@ -107,6 +110,15 @@ impl Outbound {
             }
             (Origin::Letter(letter), _) if is_blamed => self.lessons.suspect_letter(*letter),
             (Origin::Letter(_), _) => {}
+        }
+    }
+
+    /// A letter lies there still, and those of its key behind it with it: they were to go after it, and wait for it now.
+    pub(in crate::session) fn give_back(&mut self, letter: LetterId, reason: String) {
+        for behind in self.letters.give_back(letter, reason) {
+            if let Some(ticket) = self.ledger.waiting_letter(behind) {
+                self.ledger.give_up_letter(ticket);
+            }
         }
     }
 
@@ -175,7 +187,7 @@ impl Outbound {
         match sentence {
             Sentence::Return(letter) => {
                 self.ledger.give_up_letter(ticket);
-                self.letters.end(letter, Conclusion::Returned(failure.reason.clone()));
+                self.give_back(letter, failure.reason.clone());
                 self.passed(ticket);
             }
             Sentence::SetAside(cause) => {

@@ -317,7 +317,7 @@ impl World {
                     assert!(self.committing.is_none(), "a row was set aside while a commit was under way");
                     note!(self, "set aside {ticket:?}, event {}: {:?}", event_of(&letter), letter.cause);
                     match self.broker.set_aside(*letter, &mut self.random) {
-                        Ok(()) => self.session.set_aside(ticket, true),
+                        Ok(is_new) => self.session.set_aside(ticket, is_new),
                         Err(refusal) => self.session.letter_refused(refusal, self.now),
                     }
                 }

@@ -97,10 +97,14 @@ impl LetterStore {
 
     /// See [`crate::port::DeadLetters::marked`].
     pub(super) fn marked(&self, limit: usize, is_overtaking: bool) -> Vec<Marked> {
-        let mut seen = BTreeSet::new();
+        let mut blocked = BTreeSet::new();
         let open = self.letters.iter().enumerate().filter(|(_, stored)| stored.is_open);
-        let next = open.filter(|(_, Stored { letter, .. })| {
-            is_overtaking || letter.parking_key.as_ref().is_none_or(|key| seen.insert(key))
+        let next = open.filter(|(_, Stored { letter, mark, .. })| {
+            let Some(key) = letter.parking_key.as_ref().filter(|_| !is_overtaking) else { return true };
+            if mark.is_none() {
+                blocked.insert(key);
+            }
+            !blocked.contains(key)
         });
         let marked = next.filter_map(|(place, stored)| {
             Some(Marked { id: id_of(place), request: stored.mark?, letter: stored.letter.clone(), fetched: None })

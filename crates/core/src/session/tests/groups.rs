@@ -196,6 +196,45 @@ fn a_letter_that_fails_goes_alone_next_time_and_is_returned_after_it_failed_alon
 }
 
 #[test]
+fn letters_of_a_key_go_in_a_row_and_where_one_comes_back_none_behind_it_goes() {
+    let inventory = Inventory { letters: 2, roots: 2, parked: vec![(parking_key(), 2)], parked_bytes: 0 };
+    let both = || {
+        let mut both = marked(Request::Replay);
+        both.extend(marked(Request::Replay).into_iter().map(|other| Marked { id: LetterId(LETTER.0 + 1), ..other }));
+        both
+    };
+    let mut desk = Desk::at(Start { inventory: inventory.clone(), ..start() }, settings());
+    desk.session.replay(both());
+    assert_eq!(desk.asked_and_taken(), publications([0, 1]), "the second does not wait for the end of the first");
+
+    let mut desk = Desk::at(Start { inventory, ..start() }, settings());
+    desk.session.replay(both());
+    assert_eq!(desk.next_asked(), Some(Asked::Describe(0)));
+    desk.session.described(0, &Description::default());
+    for _ in 0..2 {
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+        desk.refuse(0, refused(Class::Row));
+    }
+    let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("refused".to_owned()));
+    assert_eq!(desk.asked_and_taken(), [returned, Asked::Commit(START)]);
+    desk.commit_succeeds();
+    assert!(desk.session.wants_marked(), "the second is nobody's any more, and waits");
+}
+
+#[test]
+fn a_row_whose_letter_has_ended_parks_nothing_when_it_comes_again() {
+    let mut desk = Desk::with(settings());
+    desk.begin(0x2000).bad_row("1");
+    assert!(matches!(desk.next_asked(), Some(Asked::SetAside(0, _))));
+    assert_eq!((desk.session.open_letters(), desk.session.parked_keys()), (1, 1));
+    // As where a checkpoint was moved back by hand.
+    desk.session.set_aside(Ticket(0), false);
+    assert_eq!((desk.session.open_letters(), desk.session.parked_keys()), (0, 0));
+    desk.commit(0x2000, 0x2030);
+    assert_eq!(desk.asked_and_taken(), [Asked::Commit(0x2030)]);
+}
+
+#[test]
 fn a_commit_waits_until_the_group_says_that_a_letter_in_it_was_sent() {
     let mut desk = Desk::at(start_with_a_letter(), settings());
     desk.mark(Request::Replay).asked_and_taken();

@@ -151,7 +151,7 @@ fn the_inventory_counts_what_has_not_ended() {
 }
 
 #[test]
-fn of_each_key_the_first_goes_once_it_is_marked_and_where_keys_are_overtaken_all_that_are() {
+fn of_each_key_those_go_in_front_of_which_none_is_unmarked_and_where_keys_are_overtaken_all_that_are_marked() {
     let (mut topic, ids) = queues();
     assert!(topic.next(false).is_empty());
     topic.mark(ids[1], Mark::Replay);
@@ -160,9 +160,11 @@ fn of_each_key_the_first_goes_once_it_is_marked_and_where_keys_are_overtaken_all
     assert_eq!(topic.next(true), [ids[1], ids[5]]);
     topic.mark(ids[0], Mark::Replay);
     topic.mark(ids[3], Mark::Replay);
-    assert_eq!(topic.next(false), [ids[0], ids[3], ids[5]]);
+    assert_eq!(topic.next(false), [ids[0], ids[1], ids[3], ids[5]]);
+    let shared = topic.index.marked(3, u64::MAX, false);
+    assert_eq!(shared.iter().map(|(id, ..)| id.0).collect::<Vec<_>>(), [ids[0], ids[3], ids[5]], "each has its share");
     topic.mark(ids[3], Mark::Nothing);
-    assert_eq!(topic.next(false), [ids[0], ids[5]]);
+    assert_eq!(topic.next(false), [ids[0], ids[1], ids[5]]);
     topic.conclude(ids[0], &Conclusion::Sent);
     assert_eq!(topic.next(false), [ids[1], ids[5]]);
     topic.conclude(ids[1], &Conclusion::Returned("again".to_owned()));

@@ -83,10 +83,10 @@ impl Broker {
         Ok(())
     }
 
-    pub(super) fn set_aside(&mut self, letter: DeadLetter, random: &mut Random) -> Result<(), Refusal> {
+    pub(super) fn set_aside(&mut self, letter: DeadLetter, random: &mut Random) -> Result<bool, Refusal> {
         self.take_letter(random)?;
         self.group.letters.push(letter);
-        Ok(())
+        Ok(true)
     }
 
     pub(super) fn conclude(

@@ -1,0 +1,167 @@
+//! A broker that asks who comes: rights on the topic of letters that are taken away under a running relay and given back, for a relay that is
+//! acknowledged record by record. What it says, what `walpost dlq` says, and that nothing is lost.
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::relay::{Relay, toml_string};
+use walpost_testkit::servers::kafka_tool;
+
+use super::topic::{insert_large, narrow, open, stop, wait_for_open};
+use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::rig::{LIMIT, Rig, eventually};
+use crate::security::{guarded_kafka, log_in};
+
+const PASSWORD: &str = "letter-pearl";
+
+/// Runs one of Kafka's programs against the guarded broker, as its superuser.
+#[track_caller]
+fn administer(class: &str, arguments: &[&str]) {
+    let mut tool = kafka_tool(class).unwrap();
+    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
+}
+
+/// Who may do what with which topics.
+struct Rights {
+    principal: String,
+    letters: String,
+}
+
+impl Rights {
+    /// A user of the relay's own, who may write its topics, and read and write its letters.
+    fn of(rig: &mut Rig) -> Self {
+        let user = rig.database.name().to_owned();
+        let credentials = format!("SCRAM-SHA-512=[password={PASSWORD}]");
+        let who = ["--entity-type", "users", "--entity-name", &user];
+        let set = [&["--alter", "--add-config", &credentials], &who as &[_]].concat();
+        administer("org.apache.kafka.tools.ConfigCommand", &set);
+        log_in(rig, &user, "SCRAM-SHA-512", PASSWORD);
+        let rights = Self { principal: format!("User:{user}"), letters: format!("letters-{user}") };
+        let events = ["--producer", "--topic", &rig.topic(""), "--resource-pattern-type", "prefixed"];
+        rights.change(&[&["--add", "--allow-principal", &rights.principal], &events as &[_]].concat());
+        rights.give(&["Read", "Write", "Describe"]);
+        rights
+    }
+
+    #[track_caller]
+    fn change(&self, arguments: &[&str]) {
+        administer("org.apache.kafka.tools.AclCommand", arguments);
+    }
+
+    #[track_caller]
+    fn act(&self, act: &[&str], operations: &[&str]) {
+        let operations = operations.iter().flat_map(|operation| ["--operation", operation]);
+        let who = ["--allow-principal", &self.principal, "--topic", &self.letters];
+        self.change(&act.iter().copied().chain(who).chain(operations).collect::<Vec<_>>());
+    }
+
+    fn give(&self, operations: &[&str]) {
+        self.act(&["--add"], operations);
+    }
+
+    fn take(&self, operations: &[&str]) {
+        self.act(&["--remove", "--force"], operations);
+    }
+}
+
+fn restricted(label: &str) -> (Rig, Rights) {
+    let mut rig = narrow(guarded_kafka().endpoint(), label);
+    rig.configure(|config| config.set("http", "stalled_after_ms", "1000").unset("log", "level"));
+    rig.init();
+    let rights = Rights::of(&mut rig);
+    (rig, rights)
+}
+
+/// Has `walpost status` ask this relay, and answers what it says.
+fn status(rig: &mut Rig, relay: &Relay) -> String {
+    let address = relay.http_address(LIMIT).unwrap();
+    rig.configure(|config| config.set("http", "listen", &toml_string(&address.to_string())));
+    let ended = rig.call(&["status"]);
+    rig.configure(|config| config.set("http", "listen", r#""127.0.0.1:0""#));
+    ended.assert_said(10, &[]);
+    ended.output
+}
+
+#[test]
+fn the_right_to_write_letters_that_is_taken_away_holds_a_bad_row_until_it_is_given_back() {
+    let (mut rig, rights) = restricted("unwritable");
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0, 9_000);
+    wait_for_open(&rig, 1);
+    rights.take(&["Write"]);
+    insert_large(&rig, "b", 1, 9_000);
+    rig.insert("b", 2, 1);
+    rig.insert("c", 3, 5);
+    let reason = "the dead letters cannot be written";
+    wait_until_unready(&relay, "holding", reason);
+    let said = status(&mut rig, &relay);
+    assert!(said.contains(reason) && said.contains(&rights.letters), "{said}");
+    relay.wait_for_log("the dead letters could not be reached", LIMIT).unwrap();
+    // To look, reading is enough; to mark is to write.
+    assert_eq!(open(&rig, &[]).len(), 1);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(6, &["kafka-acls.sh", &rights.letters]);
+    assert!(open(&rig, &["--state", "replay"]).is_empty());
+    eventually("what is not set aside to be owed", || value(&relay, "walpost_owed_records", &[]) >= 2.0);
+    rights.give(&["Write"]);
+    wait_for_open(&rig, 3);
+    wait_until_ready(&relay);
+    finish(&rig, relay);
+}
+
+#[test]
+fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_event() {
+    let (mut rig, rights) = restricted("unreadable");
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0, 9_000);
+    rig.insert("a", 1, 1);
+    wait_for_open(&rig, 2);
+    rights.take(&["Read"]);
+    rig.insert("c", 2, 5);
+    eventually("events of other keys", || value(&relay, "walpost_delivered_records_total", &[]) >= 5.0);
+    rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(6, &["the dead letters cannot be read"]);
+    // What lies there has to be known before more is put there.
+    insert_large(&rig, "b", 7, 9_000);
+    wait_until_unready(&relay, "holding", "the dead letters cannot be written: the dead letters cannot be read");
+    let said = status(&mut rig, &relay);
+    assert!(said.contains("cannot be read") && said.contains(&rights.letters), "{said}");
+    rights.give(&["Read"]);
+    wait_for_open(&rig, 3);
+    wait_until_ready(&relay);
+    // One that starts without it says what it lacks, and ends.
+    stop(relay);
+    rights.take(&["Read"]);
+    rig.start().wait(LIMIT).unwrap().assert_said(6, &["the dead letters cannot be read", "kafka-acls.sh"]);
+    rights.give(&["Read"]);
+    let relay = rig.start_streaming();
+    finish(&rig, relay);
+}
+
+#[test]
+fn a_topic_of_letters_that_nobody_lets_the_relay_see_is_told_and_waited_for() {
+    let (mut rig, rights) = restricted("unseen");
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0, 9_000);
+    wait_for_open(&rig, 1);
+    // Whoever may read or write may also describe.
+    rights.take(&["Read", "Write", "Describe"]);
+    insert_large(&rig, "b", 1, 9_000);
+    rig.insert("c", 2, 5);
+    wait_until_unready(&relay, "holding", "the dead letters cannot be");
+    let said = status(&mut rig, &relay);
+    assert!(said.contains(&rights.letters), "{said}");
+    rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
+    rights.give(&["Read", "Write", "Describe"]);
+    wait_for_open(&rig, 2);
+    wait_until_ready(&relay);
+    finish(&rig, relay);
+}
+
+/// The topics are mended, and everything is there in its order.
+#[track_caller]
+fn finish(rig: &Rig, relay: Relay) {
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    wait_for_open(rig, 0);
+    rig.assert_delivered(Repeats::Allowed);
+    stop(relay);
+}
