@@ -1,4 +1,5 @@
-//! A short run of `cargo xtask chaos`: each kind of victim is hit once, at every commit of this repository.
+//! A short run of `cargo xtask chaos`: each kind of victim is hit once, at every commit of this repository, and each kind of bad row is set aside
+//! meanwhile, and sent again or dropped.
 
 use std::time::Duration;
 
@@ -34,4 +35,7 @@ fn a_short_run_of_faults_loses_nothing_and_repeats_only_what_a_crash_excuses() {
     assert_eq!(outcome.acts.len(), FAULTS.len());
     assert!(outcome.repeats > 0, "kills without a repeat prove that none was worth it: {outcome}");
     assert!(outcome.writers.rolled_back_rows > 0);
+    assert!(outcome.misfits.iter().all(|(_, count)| *count > 0), "{outcome}");
+    assert!(outcome.deeds.replays > 0 && outcome.deeds.drops > 0, "{outcome}");
+    assert!(outcome.verdict.letters.open > 0, "what asks for no topic stays where it is: {outcome}");
 }

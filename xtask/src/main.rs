@@ -102,6 +102,12 @@ fn main() -> ExitCode {
 
 fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if words.iter().any(|word| matches!(*word, "--help" | "-h"))
+        && let Some(help) = help_of(&words)
+    {
+        say!("Usage: cargo xtask …\n\n{}", help.trim_end());
+        return Ok(());
+    }
     match words.as_slice() {
         ["bench", "drain", options @ ..] => bench::run(options),
         ["bench", "latency", options @ ..] => bench::run_latency(options),
@@ -124,6 +130,67 @@ fn dispatch(arguments: &[String]) -> Result<()> {
             say!("{}", HELP.trim_end());
             Ok(())
         }
-        _ => bail!("there is no command `{}`: `cargo xtask help` lists them", words.join(" ")),
+        _ => match help_of(&words) {
+            Some(help) => bail!("`cargo xtask {}` is not one of these:\n{}", words.join(" "), help.trim_end()),
+            None => bail!("there is no command `{}`: `cargo xtask help` lists them", words.join(" ")),
+        },
+    }
+}
+
+/// What [`HELP`] says of the command that these words name, or of all those that begin with them; none where there is none.
+fn help_of(words: &[&str]) -> Option<String> {
+    let named: Vec<&str> = words.iter().copied().take_while(|word| !word.starts_with('-')).collect();
+    // What follows a command may be its own.
+    (1..=named.len()).rev().filter_map(|count| named.get(..count)).find_map(entries)
+}
+
+/// The entries whose commands begin with these words.
+fn entries(words: &[&str]) -> Option<String> {
+    let is_head = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+    let is_ours = |line: &str| {
+        let command: Vec<&str> = line.split_whitespace().collect();
+        is_head(line) && command.starts_with(words)
+    };
+    let (mut found, mut is_inside) = (String::new(), false);
+    let entries = HELP.lines().skip_while(|line| *line != "Commands:").take_while(|line| !line.is_empty());
+    for line in entries {
+        is_inside = if is_head(line) { is_ours(line) } else { is_inside };
+        if is_inside {
+            found.push_str(line);
+            found.push('\n');
+        }
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_a_command_is_its_entry_and_of_a_family_all_its_entries() {
+        for (words, said, unsaid) in [
+            (&["chaos", "--help"][..], "--exactly-once has the relay", "handover"),
+            (&["bench", "-h"], "bench latency", "services"),
+            (&["bench", "drain", "--help"], "--transactions-of", "bench latency"),
+            (&["services"], "services down", "bench"),
+            (&["test", "crash", "--help"], "--all-versions", "soak"),
+            (&["fuzz", "--seconds", "1", "--help"], "each target for a minute", "dependencies"),
+        ] {
+            let help = help_of(words).unwrap();
+            assert!(help.contains(said) && !help.contains(unsaid), "{words:?}: {help}");
+        }
+        assert_eq!((help_of(&["unheard-of", "--help"]), help_of(&["--help"]), help_of(&[])), (None, None, None));
+    }
+
+    #[test]
+    fn every_command_prints_its_help_and_does_nothing_else() {
+        let heads = HELP.lines().skip_while(|line| *line != "Commands:").filter(|line| line.starts_with("  "));
+        let commands = heads.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+        for command in commands {
+            assert!(dispatch(&[command.to_owned(), "--help".to_owned()]).is_ok(), "{command}");
+        }
+        let error = dispatch(&["bench".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("bench drain") && error.contains("bench latency"), "{error}");
     }
 }

@@ -21,6 +21,8 @@ mod clock;
 mod disk;
 mod error;
 mod fault;
+mod letters;
+mod operator;
 mod outcome;
 mod probe;
 mod reader;
@@ -35,13 +37,16 @@ use std::time::{Duration, Instant};
 
 pub use error::Error;
 pub use fault::Fault;
+pub use operator::Deeds;
 pub use outcome::{Act, Outcome};
 pub use schedule::{Schedule, Step};
 
-use crate::checker::{Repeats, Verdict, Window, excuse, for_each_row};
+use crate::checker::{Repeats, Window, excuse, for_each_row};
 use crate::servers::{Scratch, tail, wait_until};
-use crate::workload::{Outbox, Running};
+use crate::workload::{Misfit, Outbox, Running};
 use clock::{let_pass, now_ms};
+use letters::{Watch, all_letters};
+use operator::{Operator, Weather};
 use reader::Reader;
 use stage::{MOST_REPEATS, PARTITIONS, Stage};
 use strike::{Blow, LIMIT, strike};
@@ -49,6 +54,10 @@ use supervisor::{Death, Supervisor};
 
 /// So many rows must be under way before a fault is let loose.
 const OWED: i64 = 3;
+
+/// How far behind a relay is that keeps up, in milliseconds, and how long it is waited for.
+const BEHIND: i64 = 2_000;
+const KEPT_UP: Duration = Duration::from_secs(60);
 
 /// Where the relay keeps its checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +127,11 @@ pub fn run(
 /// A run under way. The order of the fields is that of their ends.
 struct Run {
     writers: Running,
+    operator: Operator,
     supervisor: Supervisor,
+    watch: Watch,
     reader: Reader,
+    weather: Arc<Weather>,
     violations: Vec<String>,
     /// What the relay may repeat because it was frozen.
     sleeps: Vec<Window>,
@@ -131,8 +143,10 @@ struct Run {
 struct Facts {
     /// Rows that are known to be committed.
     committed: u64,
-    /// Rows of which a record was read.
+    /// Rows of which a record was read, without those that are letters sent again: these come whatever becomes of the log.
     delivered: usize,
+    /// Rows of which a record was read, and rows that were set aside.
+    accounted: usize,
     /// Transactions that a fault tore.
     torn: u64,
     /// Transactions under way.
@@ -140,9 +154,9 @@ struct Facts {
 }
 
 impl Facts {
-    /// Rows that are committed and were not read yet.
+    /// Rows that are committed, were not read yet, and were not set aside.
     fn owed(self) -> i64 {
-        signed(self.committed) - i64::try_from(self.delivered).unwrap_or(i64::MAX)
+        signed(self.committed) - i64::try_from(self.accounted).unwrap_or(i64::MAX)
     }
 }
 
@@ -157,19 +171,26 @@ impl Run {
         let reader = Reader::start(stage.kafka.bootstrap(), &stage.topics(), PARTITIONS)?;
         let supervisor = Supervisor::start(Arc::clone(&stage.walpost), stage.probe()?);
         supervisor.wait_until_running()?;
+        let watch = Watch::start(stage.letters(), reader.shared_census())?;
+        let weather = Arc::new(Weather::default());
+        let (walpost, bootstrap) = (Arc::clone(&stage.walpost), stage.kafka.bootstrap());
+        let operator = Operator::start(walpost, bootstrap, stage.topics(), Arc::clone(&weather), options.seed);
         let writers = stage.workload(options.seed).start();
-        Ok(Self { writers, supervisor, reader, violations: Vec::new(), sleeps: Vec::new(), stage })
+        let (violations, sleeps) = (Vec::new(), Vec::new());
+        Ok(Self { writers, operator, supervisor, watch, reader, weather, violations, sleeps, stage })
     }
 
     fn facts(&self) -> Facts {
         let report = self.writers.report();
-        let delivered = self.reader.census().rows();
+        let census = self.reader.census();
+        let (delivered, accounted) = (census.streamed(), census.accounted());
         let (torn, open) = (report.failed + report.in_doubt, signed(report.open));
-        Facts { committed: report.committed_rows, delivered, torn, open }
+        Facts { committed: report.committed_rows, delivered, accounted, torn, open }
     }
 
-    /// Of so many committed rows those that were not read yet.
+    /// Of so many committed rows those that were neither read yet nor set aside.
     fn owed_of(&self, committed: u64) -> i64 {
+        self.watch.catch_up();
         Facts { committed, ..self.facts() }.owed()
     }
 
@@ -189,9 +210,17 @@ impl Run {
         Ok(owed)
     }
 
+    /// Waits a while until the relay is not far behind: of one that sends row after row for the sake of a bad one, a fault shows little.
+    fn keep_up(&self) {
+        // A machine may be so slow that it never does.
+        let _ = wait_until("the relay to keep up", KEPT_UP, || self.reader.census().latest_ms() > now_ms() - BEHIND);
+    }
+
     /// One step: the fault, its heal, and the recovery from it.
     fn play(&mut self, step: Step) -> Result<Act, Error> {
         let_pass(step.pause);
+        self.keep_up();
+        self.weather.turn();
         let struck_ms = now_ms();
         let blow = strike(self, &step)?;
         let (healed_ms, delivered) = (now_ms(), self.facts().delivered);
@@ -209,6 +238,7 @@ impl Run {
         } else if wait_until("a checkpoint", LIMIT, || self.supervisor.checkpoint_ms() > healed_ms).is_err() {
             self.violations.push(format!("no checkpoint after {}:\n{}", step.fault, self.supervisor.log()));
         }
+        self.weather.turn();
         let is_hit = blow.is_done && blow.owed > 0;
         let Blow { facts, owed, .. } = blow;
         Ok(Act { step, struck_ms, healed_ms, is_hit, facts, owed, first_delivery: first.ok(), caught_up })
@@ -216,11 +246,15 @@ impl Run {
 
     fn finish(mut self, options: &Options, acts: Vec<Act>) -> Result<Outcome, Error> {
         self.stage.heal()?;
-        let Self { writers, supervisor, reader, mut violations, sleeps, stage } = self;
+        let Self { writers, mut operator, supervisor, watch, reader, mut violations, sleeps, stage, .. } = self;
         let writers = writers.stop();
+        operator.retire();
         let total = count_rows(&stage)?;
         // What does not come is reported as lost.
-        let _ = wait_until("all rows to be delivered", 2 * LIMIT, || reader.census().rows() >= total);
+        let _ = wait_until("all rows to be delivered or set aside", 2 * LIMIT, || reader.census().accounted() >= total);
+        let tidy = operator.tidy_up();
+        violations.extend(tidy.err().map(|error| format!("{error}; the relay's log:\n{}", supervisor.log())));
+        drop(watch);
         supervisor.hold();
         let deaths = supervisor.deaths().len();
         let last = supervisor.stop("the end of the run")?;
@@ -237,16 +271,30 @@ impl Run {
         let mut windows: Vec<Window> = died.iter().filter(|death| death.code != Some(0)).map(window).collect();
         windows.extend(sleeps);
         windows.sort_by_key(|window| window.crash_ms);
-        let census = reader.finish();
-        let (repeats, unexcused) = (census.repeats().len(), excuse(census.repeats(), &mut windows));
-        let verdict = judge(&stage, census)?;
+        let (census, letters) = (reader.finish(), all_letters(&stage.walpost)?);
+        let (repeats, mut unexcused) = (census.repeats().len(), excuse(census.repeats(), &mut windows));
+        let others = unexcused.len();
+        unexcused.retain(|repeat| !letters.excuse(repeat, &mut windows));
+        let repeated_letters = others - unexcused.len();
+        // Nothing excuses a row that is there twice over where none may come again.
+        let excuses = if options.repeats == Repeats::Allowed { &*windows } else { &[] };
+        let mut audit = census.audit(PARTITIONS).with_letters(letters, excuses);
+        for history in stage.outboxes.iter().map(Outbox::history) {
+            for_each_row(&stage.url(), &history, |row| audit.take(row))?;
+        }
+        let (verdict, misfits) = (audit.finish(), count_misfits(&stage)?);
+        let deeds = operator.deeds();
+        violations.extend(deeds.violations.iter().cloned());
         Ok(Outcome {
             seed: options.seed,
             repeats_allowed: options.repeats,
             acts,
             writers,
+            misfits,
+            deeds,
             verdict,
             repeats,
+            repeated_letters,
             unexcused,
             windows,
             violations,
@@ -280,10 +328,14 @@ fn count_rows(stage: &Stage) -> Result<usize, Error> {
     Ok(count.parse().unwrap_or(0))
 }
 
-fn judge(stage: &Stage, census: crate::checker::Census) -> Result<Verdict, Error> {
-    let mut audit = census.audit(PARTITIONS);
-    for history in stage.outboxes.iter().map(Outbox::history) {
-        for_each_row(&stage.url(), &history, |row| audit.take(row))?;
-    }
-    Ok(audit.finish())
+/// How many misfits were committed, by their kind.
+fn count_misfits(stage: &Stage) -> Result<Vec<(Misfit, usize)>, Error> {
+    let queries: Vec<String> = stage.outboxes.iter().map(Outbox::misfits).collect();
+    let rows = stage.postgres.endpoint().psql("chaos", &queries.join(" UNION ALL "))?;
+    let count_of = |row: &Vec<String>| row.get(1).and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
+    let count = |kind: &Misfit| {
+        let of_kind = rows.iter().filter(|row| row.first().is_some_and(|name| name == kind.name()));
+        of_kind.map(count_of).sum()
+    };
+    Ok(Misfit::ALL.iter().map(|kind| (*kind, count(kind))).collect())
 }

@@ -9,6 +9,7 @@
 //! each to be reported.
 
 mod census;
+mod letters;
 mod partition;
 mod truth;
 mod windows;
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 pub use census::{Audit, Census, Repeat};
+pub use letters::{Letter, LetterCounts, LetterState, Letters};
 pub use partition::partition_of;
 pub use truth::{Expected, ReadError, Truth, for_each_row};
 pub use windows::{SKEW_MS, Window, excuse};
@@ -82,13 +84,17 @@ pub struct Verdict {
     pub committed: usize,
     /// The records that were read.
     pub received: usize,
-    /// Rows of which no record came.
+    /// What lies, or lay, with the dead letters.
+    pub letters: LetterCounts,
+    /// Rows of which no record came, and that do not lie with the dead letters.
     pub lost: Cases,
     /// Records that came again.
     pub repeated: Cases,
-    /// First deliveries behind a later one of the same topic and key.
+    /// First deliveries behind a later one of the same topic and key, or ahead of an older letter of it.
     pub out_of_order: Cases,
-    /// Records of rows that are not in the table: rolled back, or never written.
+    /// Rows that are a record and a letter.
+    pub double: Cases,
+    /// Records and letters of rows that are not in the table: rolled back, or never written.
     pub phantom: Cases,
     /// Records that differ from their row, from their first delivery, or from the partition of their key.
     pub altered: Cases,
@@ -98,7 +104,7 @@ impl Verdict {
     /// Whether everything that was committed arrived, once and in order, or as often as `repeats` allows.
     #[must_use]
     pub fn is_clean(&self, repeats: Repeats) -> bool {
-        let faults = [&self.lost, &self.out_of_order, &self.phantom, &self.altered];
+        let faults = [&self.lost, &self.out_of_order, &self.double, &self.phantom, &self.altered];
         faults.iter().all(|cases| cases.is_empty()) && (repeats == Repeats::Allowed || self.repeated.is_empty())
     }
 
@@ -120,6 +126,7 @@ impl fmt::Display for Verdict {
             ("lost", &self.lost),
             ("repeated", &self.repeated),
             ("out of order", &self.out_of_order),
+            ("record and letter", &self.double),
             ("phantom", &self.phantom),
             ("altered", &self.altered),
         ];

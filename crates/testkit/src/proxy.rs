@@ -2,13 +2,14 @@
 //!
 //! It works below every protocol: it passes bytes on, or does not. What it does is set for all its connections at once, those
 //! that are open and those that come. It knows nothing of Kafka, whose clients go to the address that the broker gives them:
-//! that has to be the proxy's.
+//! that has to be the proxy's. Only who is told to listens to what is said there ([`Proxy::listen_to_kafka`]).
 
 mod connection;
+mod kafka;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -17,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::workload::connection::block_on;
+pub use kafka::Exchanges;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +75,19 @@ struct Shared {
     accepted: AtomicUsize,
     to_server: AtomicU64,
     to_client: AtomicU64,
+    listens: AtomicBool,
+    asked: Mutex<Exchanges>,
+    kept_back: Mutex<Exchanges>,
 }
 
 impl Shared {
     fn trap(&self) -> std::sync::MutexGuard<'_, Option<Trap>> {
         self.trap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(exchanges: &Mutex<Exchanges>, names: &[&'static str]) {
+        let mut exchanges = exchanges.lock().unwrap_or_else(PoisonError::into_inner);
+        names.iter().for_each(|name| exchanges.add(name));
     }
 
     fn bytes(&self, direction: Direction) -> &AtomicU64 {
@@ -135,6 +145,23 @@ impl Proxy {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
+    }
+
+    /// From now on tells apart what clients ask of a Kafka, on connections that come.
+    pub fn listen_to_kafka(&self) {
+        self.shared.listens.store(true, Ordering::Relaxed);
+    }
+
+    /// The requests to publish that were passed on so far.
+    #[must_use]
+    pub fn asked(&self) -> Exchanges {
+        self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The answers to such requests that a [`Proxy::mute`] kept back so far.
+    #[must_use]
+    pub fn kept_back(&self) -> Exchanges {
+        self.shared.kept_back.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Leads connections that come from now on to another server.

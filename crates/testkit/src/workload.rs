@@ -9,6 +9,7 @@
 //! committed happened is then in doubt; the writer looks for one of its rows and counts all of them if it is there. The truth for whoever judges is what the tables hold afterwards.
 
 pub(crate) mod connection;
+mod misfit;
 pub(crate) mod random;
 mod tables;
 mod writer;
@@ -24,7 +25,8 @@ use tokio::task::JoinSet;
 
 use crate::servers;
 use connection::{block_on, connect};
-pub use tables::Outbox;
+pub use misfit::Misfit;
+pub use tables::{NARROW_TOPIC, Outbox};
 
 /// How long the writers may take to come to the end of their transactions once they are told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -40,6 +42,7 @@ pub struct Workload {
     payload_bytes: u32,
     largest_payload: u32,
     large_rows: u32,
+    misfits: u32,
     pause: Duration,
     transactions: Option<u64>,
     seed: u64,
@@ -59,6 +62,7 @@ impl Workload {
             payload_bytes: 400,
             largest_payload: 0,
             large_rows: 0,
+            misfits: 0,
             pause: Duration::ZERO,
             transactions: None,
             seed: 1,
@@ -97,6 +101,15 @@ impl Workload {
     #[must_use]
     pub fn large_rows(mut self, largest: u32) -> Self {
         self.large_rows = largest;
+        self
+    }
+
+    /// Makes one row in so many a [`Misfit`]; of a hot key, one in eight times as many. One of each kind comes first. Other keys become
+    /// hot after a while, then.
+    /// All tables have to be [`with_misfits`](Outbox::with_misfits).
+    #[must_use]
+    pub fn misfits(mut self, one_in: u32) -> Self {
+        self.misfits = one_in;
         self
     }
 
@@ -340,6 +353,9 @@ impl State {
 }
 
 async fn write_all(state: &Arc<State>) {
+    if state.workload.misfits > 0 {
+        writer::plant(state).await;
+    }
     let mut writers = JoinSet::new();
     for writer in 0..state.workload.writers {
         writers.spawn(writer::write(Arc::clone(state), writer));

@@ -13,6 +13,10 @@ const USAGE: &str =
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|word| word == "--help" || word == "-h") {
+        say(USAGE);
+        return ExitCode::SUCCESS;
+    }
     match play(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

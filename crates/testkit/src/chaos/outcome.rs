@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Step;
+use super::{Deeds, Step};
 use crate::checker::{Repeat, Repeats, Verdict, Window};
-use crate::workload::Report;
+use crate::workload::{Misfit, Report};
 
 /// One fault, and what came of it.
 #[derive(Clone, Debug)]
@@ -64,10 +64,16 @@ pub struct Outcome {
     pub acts: Vec<Act>,
     /// What the writers did.
     pub writers: Report,
+    /// The rows that could not be delivered, by their kind.
+    pub misfits: Vec<(Misfit, usize)>,
+    /// What the operator did.
+    pub deeds: Deeds,
     /// What was lost, out of order, altered, or published and never committed.
     pub verdict: Verdict,
     /// The records that came again.
     pub repeats: usize,
+    /// Those of them that were letters on their way when the relay crashed.
+    pub repeated_letters: usize,
     /// Those of them that no crash excuses.
     pub unexcused: Vec<Repeat>,
     /// The crashes, with what came again after each.
@@ -87,12 +93,20 @@ impl Outcome {
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.verdict.is_clean(Repeats::Allowed)
+            && self.has_looked_after_letters()
             && self.unexcused.is_empty()
             && (self.repeats_allowed == Repeats::Allowed || self.repeats == 0)
             && self.windows.iter().all(|window| window.excess() == 0)
             && self.acts.iter().all(Act::is_good)
             && !self.acts.is_empty()
             && self.violations.is_empty()
+    }
+
+    /// Whether there were letters, and some of them were sent and some dropped: else nothing is said of any.
+    #[must_use]
+    pub fn has_looked_after_letters(&self) -> bool {
+        let letters = self.verdict.letters;
+        letters.sent > 0 && letters.dropped > 0
     }
 
     /// The repeats that no crash excuses, by the last fault before them.
@@ -125,6 +139,22 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    fn write_letters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bad: usize = self.misfits.iter().map(|(_, count)| count).sum();
+        let kinds: Vec<String> = self.misfits.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        writeln!(f, "bad rows: {bad}: {}", kinds.join(", "))?;
+        let idle = if self.has_looked_after_letters() { "" } else { ": NONE SENT, OR NONE DROPPED" };
+        writeln!(f, "letters: {}{idle}", self.verdict.letters)?;
+        let Deeds { commands, failed, replays, drops, unmarks, .. } = &self.deeds;
+        writeln!(
+            f,
+            "operator: {commands} commands, {failed} of them failed in the midst of a fault; {replays} replays, {drops} drops, {unmarks} \
+             unmarks"
+        )
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hits = self.acts.iter().filter(|act| act.is_hit).count();
@@ -139,17 +169,19 @@ impl fmt::Display for Outcome {
             "writers: {transactions} transactions ended, {rolled_back_rows} rows rolled back; {failed} transactions torn, \
              {in_doubt} torn in their commit"
         )?;
+        self.write_letters(f)?;
         writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
         let crashes = self.windows.len();
         writeln!(
             f,
-            "repeats: {} after {crashes} crashes and sleeps, {} unexcused",
+            "repeats: {} after {crashes} crashes and sleeps, {} of them letters, {} unexcused",
             self.repeats,
+            self.repeated_letters,
             self.unexcused.len()
         )?;
         for (act, repeats) in self.unexcused_by_act() {
             let last = repeats.last().map_or(0, |repeat| repeat.committed_ms);
-            let Some(Repeat { committed_ms, read_ms }) = repeats.first() else { continue };
+            let Some(Repeat { committed_ms, read_ms, .. }) = repeats.first() else { continue };
             let Act { step, struck_ms, healed_ms, .. } = act;
             writeln!(
                 f,
@@ -174,6 +206,7 @@ impl fmt::Display for Outcome {
         let kinds = [
             ("lost", &self.verdict.lost),
             ("out of order", &self.verdict.out_of_order),
+            ("record and letter", &self.verdict.double),
             ("published though not committed", &self.verdict.phantom),
             ("altered", &self.verdict.altered),
         ];
@@ -189,7 +222,7 @@ impl fmt::Display for Outcome {
 mod tests {
     use super::*;
     use crate::chaos::Fault;
-    use crate::checker::{Census, Expected};
+    use crate::checker::{Census, Expected, LetterCounts};
 
     fn good() -> Outcome {
         let (pause, lasts) = (Duration::ZERO, Duration::ZERO);
@@ -211,8 +244,14 @@ mod tests {
             repeats_allowed: Repeats::Allowed,
             acts: vec![act],
             writers: Report::default(),
-            verdict: Verdict::default(),
+            misfits: vec![(Misfit::NoTopic, 2)],
+            deeds: Deeds::default(),
+            verdict: Verdict {
+                letters: LetterCounts { open: 1, sent: 4, dropped: 2, parked: 5 },
+                ..Verdict::default()
+            },
             repeats: 2,
+            repeated_letters: 0,
             unexcused: Vec::new(),
             windows: vec![Window { cause, checkpoint_ms: 1, crash_ms: 12, most: Some(2), count: 2 }],
             violations: Vec::new(),
@@ -239,11 +278,17 @@ mod tests {
     #[test]
     fn whatever_is_wrong_makes_a_run_bad_and_is_said() {
         type Wrong = (&'static str, fn(&mut Outcome));
-        let cases: [Wrong; 8] = [
+        let cases: [Wrong; 10] = [
             ("MISSED", |outcome| outcome.acts[0].is_hit = false),
             ("never", |outcome| outcome.acts[0].caught_up = None),
             ("faults: 0", |outcome| outcome.acts.clear()),
-            ("1 after 1 relay-kill", |outcome| outcome.unexcused.push(Repeat { committed_ms: 5, read_ms: 15 })),
+            ("NONE SENT, OR NONE DROPPED", |outcome| outcome.verdict.letters.sent = 0),
+            ("1 dropped, 1 lie there: NONE", |outcome| {
+                outcome.verdict.letters = LetterCounts { open: 1, sent: 0, dropped: 1, parked: 0 }
+            }),
+            ("1 after 1 relay-kill", |outcome| {
+                outcome.unexcused.push(Repeat { id: [0; 2], committed_ms: 5, read_ms: 15 });
+            }),
             ("2 after relay-kill, where 1 may", |outcome| outcome.windows[0].most = Some(1)),
             ("VIOLATION: it ended", |outcome| outcome.violations.push("it ended".to_owned())),
             ("repeats: 2 after", |outcome| outcome.repeats_allowed = Repeats::Forbidden),

@@ -13,7 +13,7 @@ use super::Error;
 use crate::workload::connection::connect;
 
 /// A server that does not answer for so long is away.
-const LIMIT: Duration = Duration::from_secs(1);
+pub(super) const LIMIT: Duration = Duration::from_secs(1);
 
 /// The one row of the relay.
 const QUERY: &str = "SELECT (extract(epoch FROM commit_time) * 1000)::bigint FROM walpost.checkpoint";
@@ -96,7 +96,7 @@ fn commit_ms(checkpoint: &serde_json::Value) -> Option<i64> {
     Some(checkpoint.get("commit_time_postgres_micros")?.as_i64()? / 1_000 + POSTGRES_EPOCH_MS)
 }
 
-fn reader_of(bootstrap: &str, topic: &str) -> Option<BaseConsumer> {
+pub(super) fn reader_of(bootstrap: &str, topic: &str) -> Option<BaseConsumer> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap).set("group.id", "walpost-testkit").set("enable.auto.commit", "false");
     config.set("isolation.level", "read_committed").set("auto.offset.reset", "earliest");

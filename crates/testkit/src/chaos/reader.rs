@@ -59,6 +59,11 @@ impl Reader {
         self.census.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The census, for whoever else has something to tell it.
+    pub(super) fn shared_census(&self) -> Arc<Mutex<Census>> {
+        Arc::clone(&self.census)
+    }
+
     /// Waits until all is counted that the broker has now.
     pub(super) fn read_to_end(&self, limit: Duration) -> Result<(), Error> {
         for (topic, partition) in &self.partitions {

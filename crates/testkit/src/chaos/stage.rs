@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::disk::Disk;
 use super::probe::{Place, Probe};
-use super::{Error, Store};
+use super::{Error, Store, letters};
 use crate::proxy::Proxy;
 use crate::relay::{Config, Walpost, toml_string};
 use crate::servers::{Kafka, Postgres, wait_until};
-use crate::workload::{Outbox, Workload};
+use crate::workload::{NARROW_TOPIC, Outbox, Workload};
 
 /// Partitions of each topic.
 pub(super) const PARTITIONS: i32 = 3;
@@ -26,10 +26,15 @@ const EVENTS: usize = 2_000;
 const LARGEST_TRANSACTION: u32 = 3_000;
 /// Bytes of the largest payload, below what a broker takes by default.
 const LARGEST_PAYLOAD: u32 = 300_000;
+/// One row in so many cannot be delivered.
+const MISFITS: u32 = 1_500;
+/// Letters that may lie there for a reason of their own: more than an operator lets lie there, and than come while there is no operator.
+const FLOOD_LIMIT: u32 = 400;
 /// Name of database, slot, publication and relay alike.
 const NAME: &str = "chaos";
-/// The topic of the checkpoint, where the store is Kafka.
+/// The topic of the checkpoint, where the store is Kafka, and that of the dead letters.
 const CHECKPOINTS: &str = "chaos-checkpoints";
+const LETTERS: &str = "chaos-dead-letters";
 
 /// How many records may come again after a crash: those since the last checkpoint, those that gathered while it was being written,
 /// those in flight, and those of a transaction that had not ended, in the midst of which no checkpoint lies.
@@ -51,17 +56,21 @@ impl Stage {
     /// Starts everything but the relay and the writers.
     pub(super) fn set(program: &Path, store: Store, has_disk: bool) -> Result<Self, Error> {
         let broker = Proxy::to_port(0).map_err(Error::io("listen for the relay's connections to the broker"))?;
+        broker.listen_to_kafka();
         let kafka = Kafka::builder().proxied_by(broker.port()).start()?;
         broker.set_upstream(loopback(kafka.proxied_port().unwrap_or(0)));
         let postgres = Postgres::builder().setting("track_commit_timestamp", "on").start()?;
         let source = Proxy::to_port(postgres.endpoint().port());
         let source = source.map_err(Error::io("listen for the relay's connections to PostgreSQL"))?;
         let outboxes = ["public.outbox", "public.other_outbox", "public.third_outbox"];
-        let outboxes = outboxes.map(|table| Outbox::new(table, table)).to_vec();
+        let outboxes = outboxes.map(|table| Outbox::new(table, table).with_misfits()).to_vec();
         postgres.psql("postgres", &format!("CREATE DATABASE {NAME}"))?;
         let topics: Vec<String> = outboxes.iter().flat_map(Outbox::topics).collect();
         let topics: Vec<(&str, i32)> = topics.iter().map(|topic| (topic.as_str(), PARTITIONS)).collect();
         kafka.endpoint().create_topics(&topics)?;
+        for (topic, _) in &topics {
+            kafka.endpoint().configure_topic(topic, &[("max.message.bytes", &NARROW_TOPIC.to_string())])?;
+        }
         let walpost = Walpost::new(program, &Config::default())?;
         let folder = walpost.folder().join("checkpoint");
         fs::create_dir(&folder).map_err(Error::io("make a folder for the checkpoint"))?;
@@ -80,6 +89,7 @@ impl Stage {
             .pause(Duration::from_millis(4))
             .largest_payload(LARGEST_PAYLOAD)
             .large_rows(LARGEST_TRANSACTION)
+            .misfits(MISFITS)
             .seed(seed)
     }
 
@@ -99,6 +109,14 @@ impl Stage {
             Store::File => Place::File(self.checkpoint()),
             Store::Kafka => Place::Kafka(self.kafka.bootstrap().to_owned(), CHECKPOINTS.to_owned()),
         })
+    }
+
+    /// Where the dead letters are kept.
+    pub(super) fn letters(&self) -> letters::Place {
+        match self.store {
+            Store::Postgres | Store::File => letters::Place::Table(self.url()),
+            Store::Kafka => letters::Place::Topic(self.kafka.bootstrap().to_owned(), LETTERS.to_owned()),
+        }
     }
 
     pub(super) fn topics(&self) -> Vec<String> {
@@ -166,6 +184,7 @@ impl Stage {
             .set("source", "wal_sender_timeout_ms", &SILENCE.as_millis().to_string())
             .set("source", "connect_timeout_ms", "2000")
             .set("retry", "max_ms", "1000")
+            .set("dead_letter", "flood_limit", &FLOOD_LIMIT.to_string())
             .set("limits", "in_flight_records", &IN_FLIGHT.to_string())
             .set("checkpoint", "events", &EVENTS.to_string());
         if self.store == Store::File {
@@ -173,11 +192,15 @@ impl Stage {
             config = config.set("checkpoint", "store", r#""file""#).set("checkpoint", "path", &path);
         }
         if self.store == Store::Kafka {
-            config =
-                config.set("checkpoint", "store", r#""kafka""#).set("checkpoint", "topic", &toml_string(CHECKPOINTS));
+            config = config
+                .set("checkpoint", "store", r#""kafka""#)
+                .set("checkpoint", "topic", &toml_string(CHECKPOINTS))
+                .set("dead_letter", "topic", &toml_string(LETTERS));
         }
         let add = |config: Config, outbox: &Outbox| {
-            config.outbox(outbox.table(), &[("route.topic.replacement", outbox.route().as_str())])
+            let options = outbox.router();
+            let options: Vec<(&str, &str)> = options.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            config.outbox(outbox.table(), &options)
         };
         self.outboxes.iter().fold(config, add)
     }

@@ -10,7 +10,7 @@ mod processes;
 
 use std::time::Duration;
 
-use super::clock::let_pass;
+use super::clock::{let_pass, now_ms};
 use super::{Error, Fault, Run, Step, Store};
 
 /// Longer than anything may take on a busy machine that is in order.
@@ -69,25 +69,35 @@ pub(super) fn strike(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     }
 }
 
-/// What was committed and delivered while nothing should have been delivered.
+/// What a fault stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stops {
+    /// The log: what was committed before may be on its way for long, one row at a time behind a bad one.
+    Log,
+    /// Every delivery.
+    Everything,
+}
+
+/// What was committed and delivered while nothing of it should have been delivered.
 struct Standstill {
     committed: u64,
     delivered: usize,
     owed: i64,
 }
 
-/// Lets a fault last that stops all deliveries, and counts what came all the same.
-fn stand_still(run: &Run, lasts: Duration) -> Standstill {
+/// Lets a fault last, and counts what came that it should have stopped.
+fn stand_still(run: &Run, lasts: Duration, stops: Stops) -> Standstill {
     let before = run.facts();
     // A group is seen once it is committed, and the fault lasts so much longer.
     let still = if run.stage.store == Store::Kafka { 3 * STILL } else { STILL.min(lasts) };
     let_pass(still);
+    run.reader.census().count_since(now_ms());
     let begun = run.facts();
     let_pass(lasts.saturating_sub(STILL));
-    let ended = run.facts();
-    Standstill {
-        committed: ended.committed - before.committed,
-        delivered: ended.delivered - begun.delivered,
-        owed: before.owed().max(ended.owed()),
-    }
+    let (ended, since) = (run.facts(), run.reader.census().since());
+    let delivered = match stops {
+        Stops::Log => since,
+        Stops::Everything => ended.delivered - begun.delivered,
+    };
+    Standstill { committed: ended.committed - before.committed, delivered, owed: before.owed().max(ended.owed()) }
 }

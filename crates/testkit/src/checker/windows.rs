@@ -42,9 +42,13 @@ impl Window {
         self.most.map_or(0, |most| self.count.saturating_sub(most))
     }
 
-    fn holds(&self, repeat: &Repeat) -> bool {
-        let commits = self.checkpoint_ms - SKEW_MS..=self.crash_ms;
-        self.crash_ms <= repeat.read_ms && commits.contains(&repeat.committed_ms)
+    /// Whether what was committed then comes again after the crash.
+    pub(super) fn holds(&self, committed_ms: i64) -> bool {
+        (self.checkpoint_ms - SKEW_MS..=self.crash_ms).contains(&committed_ms)
+    }
+
+    fn excuses(&self, repeat: &Repeat) -> bool {
+        self.crash_ms <= repeat.read_ms && self.holds(repeat.committed_ms)
     }
 }
 
@@ -53,7 +57,7 @@ impl Window {
 pub fn excuse(repeats: &[Repeat], windows: &mut [Window]) -> Vec<Repeat> {
     let mut without = Vec::new();
     for repeat in repeats {
-        match windows.iter_mut().rev().find(|window| window.holds(repeat)) {
+        match windows.iter_mut().rev().find(|window| window.excuses(repeat)) {
             Some(window) => window.count += 1,
             None => without.push(*repeat),
         }
@@ -79,7 +83,7 @@ mod tests {
         ];
         for (name, committed_ms, read_ms, is_excused) in cases {
             let mut windows = [window(40_000, 60_000)];
-            let without = excuse(&[Repeat { committed_ms, read_ms }], &mut windows);
+            let without = excuse(&[Repeat { id: [0; 2], committed_ms, read_ms }], &mut windows);
             assert_eq!(without.is_empty(), is_excused, "{name}");
             assert_eq!(windows[0].count, usize::from(is_excused), "{name}");
         }
@@ -87,13 +91,13 @@ mod tests {
 
     #[test]
     fn without_a_crash_no_repeat_is_excused() {
-        assert_eq!(excuse(&[Repeat { committed_ms: 1, read_ms: 2 }], &mut []).len(), 1);
+        assert_eq!(excuse(&[Repeat { id: [0; 2], committed_ms: 1, read_ms: 2 }], &mut []).len(), 1);
     }
 
     #[test]
     fn the_last_crash_that_excuses_a_repeat_counts_it_and_too_many_are_an_excess() {
         let mut windows = [window(40_000, 60_000), window(40_000, 70_000), window(69_000, 80_000)];
-        let repeat = Repeat { committed_ms: 50_000, read_ms: 90_000 };
+        let repeat = Repeat { id: [0; 2], committed_ms: 50_000, read_ms: 90_000 };
         assert!(excuse(&[repeat; 3], &mut windows).is_empty());
         assert_eq!(windows.each_ref().map(|window| window.count), [0, 3, 0]);
         assert_eq!(windows.each_ref().map(Window::excess), [0, 2, 0]);

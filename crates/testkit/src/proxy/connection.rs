@@ -1,17 +1,20 @@
 //! One connection through the proxy.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::kafka::Conversation;
 use super::{Behaviour, Cut, Direction, Rules, Shared, Trap};
 
 const BUFFER: usize = 16 * 1024;
+/// What a muted server may say before nobody listens any more.
+const MOST_KEPT_BACK: usize = 1 << 20;
 /// A slow connection passes on its share so many times a second.
 const SHARES: u32 = 20;
 
@@ -47,8 +50,9 @@ async fn carry(mut client: TcpStream, rules: watch::Receiver<Rules>, first: Rule
     let over = {
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
-        let out = pump(&mut from_client, &mut to_server, Direction::ToServer, rules.clone(), shared);
-        let back = pump(&mut from_server, &mut to_client, Direction::ToClient, rules.clone(), shared);
+        let listener = Listener::of(shared);
+        let out = pump(&mut from_client, &mut to_server, Direction::ToServer, rules.clone(), &listener);
+        let back = pump(&mut from_server, &mut to_client, Direction::ToClient, rules.clone(), &listener);
         tokio::select! {
             // What was held back is not to slip through when a cut and its end are ordered in one breath.
             biased;
@@ -109,19 +113,44 @@ async fn swallow(mut client: TcpStream, mut rules: watch::Receiver<Rules>, cuts:
     }
 }
 
+/// What is heard of a connection.
+struct Listener<'a> {
+    shared: &'a Shared,
+    conversation: Option<Mutex<Conversation>>,
+}
+
+impl<'a> Listener<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        let listens = shared.listens.load(Ordering::Relaxed);
+        Self { shared, conversation: listens.then(Mutex::default) }
+    }
+
+    fn hear(&self, bytes: &[u8], direction: Direction, is_kept_back: bool) {
+        let Some(conversation) = &self.conversation else { return };
+        let heard = conversation.lock().unwrap_or_else(PoisonError::into_inner).hear(bytes, direction);
+        match direction {
+            Direction::ToServer => Shared::note(&self.shared.asked, &heard),
+            Direction::ToClient if is_kept_back => Shared::note(&self.shared.kept_back, &heard),
+            Direction::ToClient => {}
+        }
+    }
+}
+
 /// Passes one direction on until it ends.
 async fn pump(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     direction: Direction,
     mut rules: watch::Receiver<Rules>,
-    shared: &Shared,
+    listener: &Listener<'_>,
 ) -> Over {
+    let shared = listener.shared;
     let mut buffer = vec![0; BUFFER];
+    let mut kept_back = Vec::new();
     loop {
         let behaviour = rules.borrow_and_update().behaviour;
-        let is_held =
-            behaviour == Behaviour::Stall || (behaviour == Behaviour::Mute && direction == Direction::ToClient);
+        let is_muted = behaviour == Behaviour::Mute && direction == Direction::ToClient;
+        let is_held = behaviour == Behaviour::Stall || (is_muted && kept_back.len() >= MOST_KEPT_BACK);
         let share = match behaviour {
             _ if is_held => {
                 if rules.changed().await.is_err() {
@@ -132,6 +161,13 @@ async fn pump(
             Behaviour::Slow { bytes_per_second } => (bytes_per_second / SHARES).max(1) as usize,
             _ => BUFFER,
         };
+        if !is_muted && !kept_back.is_empty() {
+            match pass(&std::mem::take(&mut kept_back), to, direction, shared).await {
+                Ok(None) => {}
+                Ok(Some(over)) => return over,
+                Err(_) => return Over::Cut(Cut::Reset),
+            }
+        }
         let wanted = share.min(BUFFER);
         let read = tokio::select! {
             // What was ordered goes before what has come.
@@ -147,6 +183,11 @@ async fn pump(
             Ok(count) => buffer.get(..count).unwrap_or_default(),
             Err(_) => return Over::Cut(Cut::Reset),
         };
+        listener.hear(bytes, direction, is_muted);
+        if is_muted {
+            kept_back.extend_from_slice(bytes);
+            continue;
+        }
         match pass(bytes, to, direction, shared).await {
             Ok(None) => {}
             Ok(Some(over)) => return over,

@@ -138,3 +138,25 @@ fn a_workload_that_cannot_write_says_why() {
     let error = workload.start().wait_for_rows(1, Duration::from_millis(500)).unwrap_err();
     assert!(error.to_string().contains("outbox"), "{error}");
 }
+
+#[test]
+fn misfits_of_every_kind_are_written_where_they_are_ordered_and_go_with_what_is_rolled_back() {
+    let outboxes = two_outboxes().map(Outbox::with_misfits);
+    let (database, workload) = database_with(&outboxes);
+    let report = workload.misfits(10).transactions(400).run(LIMIT).unwrap();
+    assert_eq!((report.in_doubt, report.failed), (0, 0));
+    let queries = outboxes.each_ref().map(Outbox::misfits).join(" UNION ALL ");
+    let rows = database.psql(&queries).unwrap();
+    for kind in Misfit::ALL {
+        assert!(rows.iter().any(|row| row[0] == kind.name()), "{kind}: {rows:?}");
+    }
+    let mut written = 0;
+    for outbox in &outboxes {
+        Truth::read(&database.url(), &outbox.history().replace("pg_xact_commit_timestamp(xmin)", "now()")).unwrap();
+        written += database.value(&format!("SELECT count(*) FROM {}", outbox.table())).unwrap().parse::<u64>().unwrap();
+    }
+    assert_eq!(written, report.committed_rows);
+    let facts = "SELECT count(*) FILTER (WHERE misfit IS NULL AND (part IS NOT NULL OR at IS NOT NULL OR amount = 'NaN')), \
+                 count(*) FILTER (WHERE misfit LIKE 'too large for its topic' AND octet_length(payload::text) > 440000) > 0 FROM outbox";
+    assert_eq!(database.psql(facts).unwrap(), [["0", "t"]]);
+}

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Statement};
 
-use super::State;
 use super::connection::connect;
 use super::random::Random;
 use super::tables::FOREIGN;
+use super::{Misfit, State};
 
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(50);
@@ -40,6 +40,10 @@ enum Kind {
 
 /// One in so many rows is a large one, and one in so many transactions.
 const SELDOM: u32 = 200;
+/// Of the misfits of hot keys one in so many is written: what comes behind one of these is a lot.
+const SPARED: u32 = 8;
+/// Where there are misfits, other keys are hot after so many transactions: what lies behind one comes to an end, then.
+const HOT_FOR: u64 = 400;
 
 impl Kind {
     fn random(state: &State, random: &mut Random) -> Self {
@@ -115,6 +119,19 @@ pub(super) async fn write(state: Arc<State>, number: u32) {
     }
 }
 
+/// Writes one misfit of each kind, so that each run has them all, however short it is; of keys that are not hot yet.
+pub(super) async fn plant(state: &State) {
+    let Some(writer) = Writer::connect(state, 0).await else { return };
+    let cold = i32::try_from((state.workload.hot_keys + state.workload.cold_keys) / 2).unwrap_or(0);
+    for (key, misfit) in (cold..).zip(Misfit::ALL) {
+        let row = Row { key, rows: 1, transaction: 0, fate: "committed", filling: 0, misfit: Some(misfit) };
+        match writer.write(0, &row).await {
+            Ok(_) => count(state, Rows { committed: 1, rolled_back: 0 }),
+            Err(error) => note_trouble(state, &error),
+        }
+    }
+}
+
 /// Looks a last time what became of a transaction. A server that does not answer now leaves it in doubt.
 async fn settle(state: &State, number: u32, writer: Option<Writer>, doubt: Doubt) {
     let number = i32::try_from(number).unwrap_or(0);
@@ -147,6 +164,16 @@ fn note(state: &State, failure: &Failure) {
         Failure::Unresolved(..) => {}
     }
     note_trouble(state, error);
+}
+
+/// One row, or several of a key that differ in nothing but their numbers.
+struct Row<'a> {
+    key: i32,
+    rows: i32,
+    transaction: i64,
+    fate: &'a str,
+    filling: i32,
+    misfit: Option<Misfit>,
 }
 
 /// A connection with its prepared statements.
@@ -213,7 +240,7 @@ impl Writer {
         random: &mut Random,
     ) -> Result<(Doubt, &'static str), Error> {
         self.client.batch_execute("BEGIN").await?;
-        let keys = keys(state, kind, random);
+        let keys = keys(state, (kind, transaction), random);
         let mut witness = None;
         let (mut written, mut undone_rows) = (0, 0);
         // What comes between these two is undone.
@@ -256,13 +283,21 @@ impl Writer {
     ) -> Result<Option<(usize, String)>, Error> {
         let table = random.below(u32::try_from(self.insertions.len()).unwrap_or(0));
         let table = usize::try_from(table).unwrap_or(0);
-        let Some(insertion) = self.insertions.get(table) else { return Ok(None) };
         let is_large = rows == 1 && state.workload.largest_payload > 0 && random.below(SELDOM) == 0;
         let largest = if is_large { state.workload.largest_payload } else { state.workload.payload_bytes };
         let filling = i32::try_from(random.below(largest + 1)).unwrap_or(0);
+        let misfit = if rows == 1 { misfit(state, (key, transaction), random) } else { None };
         let transaction = i64::try_from(transaction).unwrap_or(i64::MAX);
-        let parameters: [&(dyn ToSql + Sync); 7] =
-            [&key, &"Changed", &self.number, &transaction, &fate, &filling, &rows];
+        self.write(table, &Row { key, rows, transaction, fate, filling, misfit }).await
+    }
+
+    /// Writes rows into the table of this number.
+    async fn write(&self, table: usize, row: &Row<'_>) -> Result<Option<(usize, String)>, Error> {
+        let Some(insertion) = self.insertions.get(table) else { return Ok(None) };
+        let Row { key, rows, transaction, fate, filling, misfit } = row;
+        let misfit = misfit.map(Misfit::name);
+        let parameters: [&(dyn ToSql + Sync); 8] =
+            [key, &"Changed", &self.number, transaction, fate, filling, rows, &misfit];
         let id: Option<String> = self.client.query_one(insertion, &parameters).await?.try_get(0)?;
         Ok(id.map(|id| (table, id)))
     }
@@ -284,7 +319,7 @@ fn note_trouble(state: &State, error: &Error) {
 }
 
 /// The keys of a transaction's rows, ascending, so that no two transactions wait for each other.
-fn keys(state: &State, kind: Kind, random: &mut Random) -> Vec<i32> {
+fn keys(state: &State, (kind, transaction): (Kind, u64), random: &mut Random) -> Vec<i32> {
     let count = match kind {
         Kind::Single => 1,
         Kind::Several | Kind::RolledBack => 2 + random.below(MOST_ROWS - 1),
@@ -292,7 +327,7 @@ fn keys(state: &State, kind: Kind, random: &mut Random) -> Vec<i32> {
         Kind::Foreign => random.below(2),
         Kind::Large | Kind::LargeRolledBack => 1 + random.below(3),
     };
-    let mut keys: Vec<i32> = (0..count).map(|_| key(state, random)).collect();
+    let mut keys: Vec<i32> = (0..count).map(|_| key(state, transaction, random)).collect();
     keys.sort_unstable();
     keys
 }
@@ -307,11 +342,40 @@ fn rows_of_key(state: &State, kind: Kind, random: &mut Random) -> i32 {
     }
 }
 
-fn key(state: &State, random: &mut Random) -> i32 {
+fn key(state: &State, transaction: u64, random: &mut Random) -> i32 {
     let (hot, cold) = (state.workload.hot_keys, state.workload.cold_keys);
     let is_hot = cold == 0 || (hot > 0 && random.below(2) == 0);
     let key = if is_hot { random.below(hot) } else { hot + random.below(cold) };
+    let key = (key + first_hot_key(state, transaction)).checked_rem(hot + cold).unwrap_or(0);
     i32::try_from(key).unwrap_or(0)
+}
+
+/// From which key on keys are hot at this transaction.
+fn first_hot_key(state: &State, transaction: u64) -> u32 {
+    if state.workload.misfits == 0 {
+        return 0;
+    }
+    let (hot, keys) = (state.workload.hot_keys, state.workload.hot_keys + state.workload.cold_keys);
+    let turn = u32::try_from(transaction / HOT_FOR).unwrap_or(0);
+    turn.wrapping_mul(hot).checked_rem(keys).unwrap_or(0)
+}
+
+fn is_hot(state: &State, key: i32, transaction: u64) -> bool {
+    let (hot, keys) = (state.workload.hot_keys, state.workload.hot_keys + state.workload.cold_keys);
+    let key = u32::try_from(key).unwrap_or(0);
+    (key + keys - first_hot_key(state, transaction)).checked_rem(keys).is_some_and(|place| place < hot)
+}
+
+/// What is to be wrong with a row, if anything is.
+fn misfit(state: &State, (key, transaction): (i32, u64), random: &mut Random) -> Option<Misfit> {
+    let one_in = state.workload.misfits;
+    if one_in == 0 || random.below(one_in) > 0 {
+        return None;
+    }
+    if is_hot(state, key, transaction) && random.below(SPARED) > 0 {
+        return None;
+    }
+    Some(Misfit::random(random))
 }
 
 fn to_u64(count: i32) -> u64 {

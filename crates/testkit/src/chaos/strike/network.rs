@@ -1,9 +1,9 @@
 //! Connections of the relay that are cut, stalled, slow, half-open or refused, and answers that are lost.
 
-use super::{Blow, LIMIT, stand_still};
+use super::{Blow, LIMIT, Stops, stand_still};
 use crate::chaos::clock::let_pass;
 use crate::chaos::{Error, Run, Step, Store};
-use crate::proxy::{Cut, Direction, Proxy};
+use crate::proxy::{Cut, Direction, Exchanges, Proxy};
 use crate::servers::wait_until;
 
 /// A cut comes behind one of so many bytes of what the servers send; clients say less.
@@ -14,6 +14,10 @@ const SLOW: std::ops::Range<u32> = 20_000..300_000;
 
 fn is_source(step: &Step) -> bool {
     step.fault.name().starts_with("source")
+}
+
+fn stops(step: &Step) -> Stops {
+    if is_source(step) { Stops::Log } else { Stops::Everything }
 }
 
 fn proxy<'a>(run: &'a Run, step: &Step) -> &'a Proxy {
@@ -43,7 +47,7 @@ pub(super) fn stall(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let proxy = proxy(run, step);
     let open = proxy.open();
     proxy.stall();
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, stops(step));
     proxy.pass();
     let facts = format!("{open} connections; {} rows committed, {} delivered", still.committed, still.delivered);
     Ok(Blow::new(open > 0 && still.delivered == 0, still.owed, facts))
@@ -66,7 +70,7 @@ pub(super) fn half_open(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let proxy = proxy(run, step);
     let (open, accepted) = (proxy.open(), proxy.accepted());
     proxy.half_open();
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, stops(step));
     proxy.pass();
     // Those that were half-open stay so; the relay has to find that out by itself.
     wait_until("another connection", LIMIT, || proxy.accepted() > accepted)?;
@@ -79,7 +83,7 @@ pub(super) fn refuse(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let open = proxy.open();
     proxy.refuse();
     proxy.cut(cut_of(step));
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, stops(step));
     let accepted = proxy.accepted();
     proxy.pass();
     wait_until("another connection", LIMIT, || proxy.accepted() > accepted)?;
@@ -87,42 +91,68 @@ pub(super) fn refuse(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     Ok(Blow::new(open > 0 && still.delivered == 0, still.owed, facts))
 }
 
-/// What the broker took while nobody heard of it, in records.
-fn mute(run: &Run, step: &Step) -> Result<(i64, u64), Error> {
+/// What the broker took while nobody heard of it, and the answers that nobody heard.
+struct Silence {
+    /// Records, with the marks of transactions.
+    taken: i64,
+    unheard: Exchanges,
+    heard_bytes: u64,
+    /// Rows that are owed at its end.
+    owed: i64,
+}
+
+impl Silence {
+    /// Whether somebody missed what was lost. A transaction waits for more answers than those to its records: one that is lost may be in front of them,
+    /// and then the broker takes none.
+    fn is_missed(&self, run: &Run) -> bool {
+        self.unheard.count() > 0 && (self.taken > 0 || run.stage.store == Store::Kafka)
+    }
+
+    fn facts(&self, asked: &Exchanges) -> String {
+        let Self { taken, unheard, heard_bytes, .. } = self;
+        format!("{taken} records taken, {heard_bytes} bytes heard; answers lost: {unheard}; asked afterwards: {asked}")
+    }
+}
+
+fn mute(run: &Run, step: &Step) -> Result<Silence, Error> {
     let broker = &run.stage.broker;
-    let (records, heard) = (run.reader.taken(), broker.bytes(Direction::ToClient));
+    run.aim()?;
+    let (records, heard, kept_back) = (run.reader.taken(), broker.bytes(Direction::ToClient), broker.kept_back());
     broker.mute();
     let_pass(step.lasts);
     run.reader.read_to_end(LIMIT)?;
-    // What was under way when it began may still have been heard.
-    Ok((run.reader.taken() - records, broker.bytes(Direction::ToClient) - heard))
+    Ok(Silence {
+        taken: run.reader.taken() - records,
+        unheard: broker.kept_back().since(&kept_back),
+        // What was under way when it began may still have been heard.
+        heard_bytes: broker.bytes(Direction::ToClient) - heard,
+        owed: run.facts().owed(),
+    })
 }
 
-/// A transaction waits for more answers than those to its records: one that is lost may be in front of them.
-fn is_struck(run: &Run, taken: i64) -> bool {
-    taken > 0 || run.stage.store == Store::Kafka
+/// Loses the answers for good, and waits until somebody asks again.
+fn lose(run: &Run) -> Result<Exchanges, Error> {
+    let broker = &run.stage.broker;
+    let before = broker.asked();
+    broker.cut(Cut::Reset);
+    broker.pass();
+    wait_until("a request to publish on another connection", LIMIT, || broker.asked().count() > before.count())?;
+    Ok(broker.asked().since(&before))
 }
 
 pub(super) fn lose_answers(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let (taken, heard) = mute(run, step)?;
-    let owed = run.facts().owed();
-    run.stage.broker.cut(Cut::Reset);
-    run.stage.broker.pass();
-    Ok(Blow::new(is_struck(run, taken), owed, format!("{taken} records taken, {heard} bytes heard")))
+    let silence = mute(run, step)?;
+    let asked = lose(run)?;
+    Ok(Blow::new(silence.is_missed(run), silence.owed, silence.facts(&asked)))
 }
 
 pub(super) fn lose_answers_and_relay(run: &mut Run, step: &Step) -> Result<Blow, Error> {
-    let (taken, heard) = mute(run, step)?;
-    let owed = run.facts().owed();
+    let silence = mute(run, step)?;
     run.supervisor.hold();
     let death = run.supervisor.kill(step.fault.name())?;
-    run.stage.broker.cut(Cut::Reset);
-    run.stage.broker.pass();
     run.supervisor.release();
+    let asked = lose(run)?;
     run.supervisor.wait_until_running()?;
-    Ok(Blow::new(
-        is_struck(run, taken) && death.code.is_none(),
-        owed,
-        format!("{taken} records taken, {heard} bytes heard"),
-    ))
+    let is_done = silence.is_missed(run) && death.code.is_none();
+    Ok(Blow::new(is_done, silence.owed, silence.facts(&asked)))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Blow, LIMIT, Standstill, stand_still};
+use super::{Blow, LIMIT, Standstill, Stops, stand_still};
 use crate::chaos::clock::{let_pass, now_ms};
 use crate::chaos::stage::{IN_FLIGHT, SILENCE};
 use crate::chaos::{Error, Fault, Run, Step};
@@ -46,7 +46,7 @@ pub(super) fn freeze_relay(run: &mut Run, step: &Step) -> Result<Blow, Error> {
         let cause = step.fault.name().to_owned();
         run.sleeps.push(Window { cause, checkpoint_ms, crash_ms, most: Some(IN_FLIGHT), count: 0 });
     }
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, Stops::Everything);
     run.supervisor.signal(Signal::Continue)?;
     let facts = format!("relay {pid:?}: {} rows committed, {} delivered", still.committed, still.delivered);
     Ok(Blow::new(still.delivered == 0 && pid.is_some(), owed.max(still.owed), facts))
@@ -80,7 +80,7 @@ fn pid_of(process: Option<Identity>) -> Option<u32> {
 
 pub(super) fn freeze_broker(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     run.stage.kafka.sigstop()?;
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, Stops::Everything);
     run.stage.kafka.sigcont()?;
     let facts = format!("{} rows committed, {} delivered", still.committed, still.delivered);
     Ok(Blow::new(still.delivered == 0, still.owed, facts))
@@ -88,7 +88,7 @@ pub(super) fn freeze_broker(run: &mut Run, step: &Step) -> Result<Blow, Error> {
 
 pub(super) fn kill_relay_of_frozen_broker(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     run.stage.kafka.sigstop()?;
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, Stops::Everything);
     run.supervisor.hold();
     let death = run.supervisor.kill(step.fault.name());
     run.stage.kafka.sigcont()?;
@@ -125,7 +125,7 @@ pub(super) fn freeze_walsender(run: &mut Run, step: &Step) -> Result<Blow, Error
     let walsender = process(pid)?;
     let owed = run.aim()?;
     walsender.signal(Signal::Stop)?;
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, Stops::Log);
     walsender.signal(Signal::Continue)?;
     let facts = format!("walsender {pid}: {} rows committed, {} delivered", still.committed, still.delivered);
     Ok(Blow::new(still.delivered == 0, owed.max(still.owed), facts))
@@ -138,7 +138,7 @@ pub(super) fn freeze_postmaster(run: &mut Run, step: &Step) -> Result<Blow, Erro
     let before = run.stage.wait_for_walsender(None, LIMIT)?;
     postmaster.signal(Signal::Stop)?;
     let ended = process(before).and_then(|walsender| walsender.signal(Signal::Terminate).map_err(Error::from));
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, Stops::Log);
     postmaster.signal(Signal::Continue)?;
     ended?;
     let after = run.stage.wait_for_walsender(Some(before), LIMIT)?;
@@ -150,7 +150,7 @@ pub(super) fn freeze_postmaster(run: &mut Run, step: &Step) -> Result<Blow, Erro
 pub(super) fn freeze_postgres(run: &mut Run, step: &Step) -> Result<Blow, Error> {
     let (walsender, owed) = (run.stage.wait_for_walsender(None, LIMIT)?, run.aim()?);
     run.stage.postgres.sigstop()?;
-    let still = stand_still(run, step.lasts);
+    let still = stand_still(run, step.lasts, Stops::Log);
     let open = run.facts().open;
     run.stage.postgres.sigcont()?;
     let facts = format!("walsender {walsender}; {open} transactions under way, {} rows delivered", still.delivered);
