@@ -8,4 +8,5 @@
 mod cluster;
 mod delivery;
 mod letters;
+mod opening;
 mod transactions;
