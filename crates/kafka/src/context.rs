@@ -175,6 +175,8 @@ impl ProducerContext for Context {
 
     fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
         let Tag { ticket, asks_for_partition } = Tag::from_opaque(opaque);
+        let (Ok(message) | Err((_, message))) = result;
+        let partition = message.partition();
         let outcome = match result {
             Ok(_) => {
                 if !self.is_well.load(Ordering::Relaxed) {
@@ -183,17 +185,17 @@ impl ProducerContext for Context {
                 }
                 Ok(())
             }
-            Err((error, message)) => {
+            Err((error, _)) => {
                 self.is_shut.store(true, Ordering::Relaxed);
                 Err(Box::new(Loss {
                     code: error.rdkafka_error_code().unwrap_or(Code::Unknown),
                     topic: message.topic().to_owned(),
                     size: message.key_len() + message.payload_len(),
-                    partition: asks_for_partition.then(|| message.partition()),
+                    partition: asks_for_partition.then_some(partition),
                 }))
             }
         };
-        self.inbox.put(Report { ticket, outcome });
+        self.inbox.put(Report { ticket, partition, outcome });
     }
 }
 

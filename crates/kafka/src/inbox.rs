@@ -36,6 +36,8 @@ impl Tag {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) ticket: Ticket,
+    /// Where it lies, or was to lie; below zero where nobody came to decide that.
+    pub(crate) partition: i32,
     pub(crate) outcome: Result<(), Box<Loss>>,
 }
 
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     fn report(ticket: u64) -> Report {
-        Report { ticket: Ticket(ticket), outcome: Ok(()) }
+        Report { ticket: Ticket(ticket), partition: 0, outcome: Ok(()) }
     }
 
     fn tickets(reports: &[Report]) -> Vec<u64> {

@@ -12,6 +12,8 @@ mod compacted;
 mod context;
 mod inbox;
 mod letters;
+mod opening;
+mod partitioner;
 mod producer;
 mod properties;
 mod pulse;

@@ -23,6 +23,7 @@ use walpost_core::record::Record;
 use crate::classify::{self, Undelivered};
 use crate::context::Context;
 use crate::inbox::{Report, Tag};
+use crate::opening::{Admission, Opening};
 use crate::pulse::Pulse;
 use crate::settings::Settings;
 
@@ -54,6 +55,7 @@ pub struct Producer {
     /// When the reports in the inbox are worth taking; `None` while it may be empty.
     ripe_at: Option<Instant>,
     pulse: Pulse,
+    opening: Opening,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
     /// Whether that was said while there was nothing to call back.
@@ -77,6 +79,7 @@ impl Producer {
     pub fn new(settings: Settings) -> Result<Self, Failure> {
         let client = connect(&settings, Context::default())?;
         Ok(Self {
+            opening: Opening::new(&settings),
             settings,
             client,
             outstanding: 0,
@@ -91,6 +94,8 @@ impl Producer {
     /// Sends what is still queued, for at most `timeout`, and ends. What was not acknowledged by then comes back as
     /// withdrawn. Answers every report that was not handed over before.
     pub async fn close(mut self, timeout: Duration) -> Vec<Delivery> {
+        // Whoever asks for it about topics would keep the client.
+        self.opening.renew();
         let flushing = self.client.clone();
         let deadline = Instant::now() + timeout;
         let flush = tokio::task::spawn_blocking(move || flushing.flush(timeout));
@@ -114,7 +119,10 @@ impl Producer {
 
     /// Takes all reports that have come out of the inbox.
     fn collect(&mut self) {
+        let known = self.reports.len();
         let count = self.client.client().context().inbox().take(&mut self.reports);
+        self.opening.reported(self.reports.get(known..).unwrap_or_default());
+        self.opening.tend(Instant::now());
         self.outstanding = self.outstanding.saturating_sub(count);
     }
 
@@ -189,10 +197,24 @@ impl Sink for Producer {
         if self.client.client().context().is_shut() {
             return Err(self.shut_reason(&about).into());
         }
-        let message = message(ticket, record)?;
+        let mut message = message(ticket, record)?;
+        if self.outstanding == 0 {
+            self.opening.tend(Instant::now());
+        }
+        let admission = self.opening.admit(record);
+        let (partition, first) = match admission {
+            Admission::Go(partition) => (partition, None),
+            Admission::First(first) => (first.partition(), Some(first)),
+            Admission::Wait => return Err(Refusal::Full),
+        };
+        message.partition = partition.and_then(|partition| i32::try_from(partition).ok()).or(record.partition);
         match self.client.send(message) {
             Ok(()) => {
                 self.outstanding += 1;
+                if let Some(first) = first {
+                    self.opening.sent(ticket, first);
+                }
+                self.opening.ask(&self.client);
                 self.pulse.publishes_to(&record.topic);
                 Ok(())
             }
@@ -203,6 +225,16 @@ impl Sink for Producer {
             Err((error, _)) => {
                 // The only error without a code is a NUL in the name of the topic.
                 let code = error.rdkafka_error_code().unwrap_or(Code::InvalidTopic);
+                match code {
+                    // The topic has fewer partitions than it had.
+                    Code::UnknownPartition if record.partition.is_none() => {
+                        self.opening.forget(&record.topic);
+                        return Err(Refusal::Full);
+                    }
+                    // When it is back, it is another.
+                    Code::UnknownTopic | Code::UnknownTopicOrPartition => self.opening.forget(&record.topic),
+                    _ => {}
+                }
                 Err(self.client.client().context().failure(code, &about).into())
             }
         }
@@ -266,6 +298,7 @@ impl Sink for Producer {
         self.is_recalled = false;
         self.is_told = false;
         self.pulse.renew();
+        self.opening.renew();
         tokio::task::spawn_blocking(move || drop(old));
         debug!("the Kafka client was made anew");
         Ok(())

@@ -126,6 +126,9 @@ const DEFAULTS: &[(&str, &str)] = &[
 const TIMEOUT: &str = "transaction.timeout.ms";
 const LEAST_TRANSACTION_TIMEOUT: u64 = 2000;
 
+/// librdkafka's own default.
+const METADATA_REFRESH: Duration = Duration::from_mins(5);
+
 const MESSAGES: &str = "queue.buffering.max.messages";
 const KILOBYTES: &str = "queue.buffering.max.kbytes";
 
@@ -205,6 +208,24 @@ impl Settings {
     pub fn transaction_timeout(&self) -> Duration {
         let typed = self.properties.get(TIMEOUT).map_or(TRANSACTION_TIMEOUT, String::as_str);
         Duration::from_millis(typed.parse().unwrap_or(0))
+    }
+
+    /// Whether records become visible together.
+    pub(crate) fn is_transactional(&self) -> bool {
+        self.properties.contains_key("transactional.id")
+    }
+
+    /// How keys become partitions.
+    pub(crate) fn partitioner(&self) -> &str {
+        self.get("partitioner")
+    }
+
+    /// How often the client asks what has become of the topics that it knows; `None` where it never does.
+    pub(crate) fn metadata_refresh(&self) -> Option<Duration> {
+        match self.properties.get("topic.metadata.refresh.interval.ms").map(|typed| typed.trim().parse::<u64>()) {
+            None => Some(METADATA_REFRESH),
+            Some(typed) => typed.ok().filter(|millis| *millis > 0).map(Duration::from_millis),
+        }
     }
 
     /// What brokers know of the client: its id, and the user where it names one.

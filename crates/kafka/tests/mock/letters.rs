@@ -1,42 +1,27 @@
-//! Dead letters against librdkafka's own mock cluster, which answers with the errors that it is told to.
-//!
-//! The mock hides nothing that was aborted; what it cannot show is tested against a real Kafka.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests; a panic is how they fail")]
+//! Dead letters in a topic.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::time::timeout;
 use walpost_core::failure::Class;
-use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::poison::{Cause, DeadLetter, ParkingKey, Row};
 use walpost_core::port::{DeadLetters, Refusal, Sink, TransactionalSink};
-use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::time::Timestamp;
-use walpost_kafka::{LetterError, LetterTopic, Letters, Limits, Settings, Transactional};
+use walpost_kafka::{LetterError, LetterTopic, Letters, Settings, Transactional};
 
-type Cluster = MockCluster<'static, DefaultProducerContext>;
+use crate::cluster::{self, CHECKPOINTS, Cluster, PATIENCE, checkpoint, identity, open};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const LETTERS: &str = "letters";
 
 fn cluster() -> Cluster {
-    let cluster = MockCluster::new(1).unwrap();
-    for topic in [LETTERS, "checkpoints"] {
-        cluster.create_topic(topic, 1, 1).unwrap();
-    }
-    cluster
+    cluster::cluster(&[LETTERS, CHECKPOINTS])
 }
 
 fn settings(cluster: &Cluster) -> Settings {
-    let servers = cluster.bootstrap_servers();
-    let given = [("bootstrap.servers", servers.as_str()), ("sasl.username", "app"), ("client.id", "desk")];
-    Settings::from_properties(given, Limits { records: 10_000, bytes: 16 << 20 }).unwrap()
+    cluster::settings(cluster, &[("sasl.username", "app"), ("client.id", "desk")])
 }
 
 fn store(cluster: &Cluster) -> LetterTopic {
@@ -45,16 +30,14 @@ fn store(cluster: &Cluster) -> LetterTopic {
 
 async fn opened(cluster: &Cluster) -> Transactional {
     let settings = settings(cluster);
-    let sink = Transactional::new(&settings, "relay", "checkpoints").unwrap();
-    let mut sink = sink.with_letters(&settings, LETTERS);
-    timeout(PATIENCE, sink.open()).await.unwrap().unwrap();
-    sink
+    let sink = Transactional::new(&settings, "relay", CHECKPOINTS).unwrap();
+    open(sink.with_letters(&settings, LETTERS)).await
 }
 
 fn letter(ordinal: u64) -> DeadLetter {
     let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
     DeadLetter {
-        identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal },
+        identity: identity(ordinal),
         commit_time: Timestamp::from_postgres_micros(1),
         parking_key: Some(ParkingKey { table: table.clone(), route: None, key: Bytes::from_static(b"key") }),
         table,
@@ -62,20 +45,6 @@ fn letter(ordinal: u64) -> DeadLetter {
         cause: Cause::Row("odd".to_owned()),
         record: None,
         row: Row { relation: Bytes::from_static(b"R"), insert: Bytes::from_static(b"I"), reference: None },
-    }
-}
-
-fn checkpoint(position: u64) -> Checkpoint {
-    Checkpoint {
-        relay: "relay".to_owned(),
-        system: SystemIdentifier(7),
-        timeline: Timeline(1),
-        database: "app".to_owned(),
-        slot: "walpost".to_owned(),
-        position: Lsn::new(position),
-        commit_time: None,
-        settled_rows: None,
-        epoch: Epoch(3),
     }
 }
 
@@ -171,8 +140,7 @@ async fn a_letter_that_fails_is_told_by_the_commit_alone_and_the_next_group_is_a
 #[tokio::test]
 async fn a_sink_without_a_topic_of_letters_refuses_them() {
     let cluster = cluster();
-    let mut sink = Transactional::new(&settings(&cluster), "relay", "checkpoints").unwrap();
-    timeout(PATIENCE, sink.open()).await.unwrap().unwrap();
+    let mut sink = open(Transactional::new(&settings(&cluster), "relay", CHECKPOINTS).unwrap()).await;
     assert!(
         matches!(sink.set_aside(&letter(0)), Err(Refusal::Failed(failure)) if failure.class == Class::Configuration)
     );

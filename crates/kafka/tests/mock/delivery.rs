@@ -1,13 +1,9 @@
-//! The producer against librdkafka's own mock cluster, which answers with the errors that it is told to.
-//!
-//! The mock checks no sequence numbers and knows neither TLS nor access rules; what it cannot show is tested against a
-//! real Kafka.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests; a panic is how they fail")]
+//! The producer: what is delivered, in which order, and what is said of the rest.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,82 +11,33 @@ use bytes::Bytes;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers as _, Message};
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::time::timeout;
 use walpost_core::failure::Class;
 use walpost_core::finding::Severity;
-use walpost_core::lsn::Lsn;
 use walpost_core::port::{Delivery, Refusal, Sink, Ticket};
-use walpost_core::position::{Identity, Timeline};
 use walpost_core::record::{Header, Headers, Record};
-use walpost_kafka::{Limits, Producer, Settings, check};
+use walpost_kafka::{Producer, Settings, check};
 
-type Cluster = MockCluster<'static, DefaultProducerContext>;
+use crate::cluster::{Cluster, LIMITS, Line, PATIENCE, cluster, record, settings};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const LIMITS: Limits = Limits { records: 10_000, bytes: 16 << 20 };
-
-fn cluster(topics: &[&str]) -> Cluster {
-    let cluster = MockCluster::new(1).unwrap();
-    for topic in topics {
-        cluster.create_topic(topic, 1, 1).unwrap();
-    }
-    cluster
+pub(crate) fn producer(cluster: &Cluster, more: &[(&str, &str)]) -> Line<Producer> {
+    Line::new(Producer::new(settings(cluster, more)).unwrap())
 }
 
-fn settings(cluster: &Cluster, more: &[(&str, &str)]) -> Settings {
-    let servers = cluster.bootstrap_servers();
-    let given = more.iter().copied().chain([("bootstrap.servers", servers.as_str())]);
-    Settings::from_properties(given, LIMITS).unwrap()
+/// Ends a producer, and answers what no test has asked for.
+async fn close(producer: Line<Producer>, limit: Duration) -> Vec<Delivery> {
+    let Line { sink, mut done } = producer;
+    done.extend(timeout(PATIENCE, sink.close(limit)).await.unwrap());
+    done
 }
 
-fn producer(cluster: &Cluster, more: &[(&str, &str)]) -> Producer {
-    Producer::new(settings(cluster, more)).unwrap()
-}
-
-fn record(topic: &str, value: &str) -> Record {
-    Record {
-        identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 },
-        topic: Arc::from(topic),
-        key: Some(Bytes::from_static(b"key")),
-        value: Some(Bytes::copy_from_slice(value.as_bytes())),
-        headers: Headers::new(),
-        timestamp_ms: 1_700_000_000_000,
-        partition: None,
-    }
-}
-
-/// Publishes records whose values are their tickets, waiting where the queue is full.
-async fn publish(producer: &mut Producer, topic: &str, tickets: std::ops::Range<u64>) -> Vec<Delivery> {
-    let mut deliveries = Vec::new();
-    for ticket in tickets {
-        let record = record(topic, &ticket.to_string());
-        while let Err(refusal) = producer.publish(Ticket(ticket), &record) {
-            assert_eq!(refusal, Refusal::Full);
-            timeout(PATIENCE, producer.next_deliveries(&mut deliveries)).await.unwrap();
-        }
-    }
-    deliveries
-}
-
-/// Waits for this many deliveries.
-async fn deliveries(producer: &mut Producer, count: usize) -> Vec<Delivery> {
-    let mut deliveries = Vec::new();
-    while deliveries.len() < count {
-        timeout(PATIENCE, producer.next_deliveries(&mut deliveries)).await.unwrap();
-    }
-    assert_eq!(deliveries.len(), count, "a ticket was reported twice");
-    deliveries
-}
-
-fn delivered(deliveries: &[Delivery]) -> Vec<u64> {
+pub(crate) fn delivered(deliveries: &[Delivery]) -> Vec<u64> {
     deliveries.iter().filter(|delivery| delivery.outcome.is_ok()).map(|delivery| delivery.ticket.0).collect()
 }
 
-fn classes(deliveries: &[Delivery]) -> BTreeMap<u64, Option<Class>> {
+pub(crate) fn classes(deliveries: &[Delivery]) -> BTreeMap<u64, Option<Class>> {
     let all: BTreeMap<_, _> = deliveries
         .iter()
         .map(|delivery| (delivery.ticket.0, delivery.outcome.as_ref().err().map(|failure| failure.class)))
@@ -99,10 +46,11 @@ fn classes(deliveries: &[Delivery]) -> BTreeMap<u64, Option<Class>> {
     all
 }
 
-/// What a consumer reads from a partition, until `count` records have come.
-fn consume<T>(
+/// What a consumer reads from partitions, until `count` records have come.
+pub(crate) fn consume<T>(
     cluster: &Cluster,
     topic: &str,
+    partitions: Range<i32>,
     count: usize,
     read: impl Fn(&rdkafka::message::BorrowedMessage<'_>) -> T,
 ) -> Vec<T> {
@@ -111,9 +59,11 @@ fn consume<T>(
         .set("group.id", "test")
         .create()
         .unwrap();
-    let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_offset(topic, 0, Offset::Beginning).unwrap();
-    consumer.assign(&partitions).unwrap();
+    let mut assigned = TopicPartitionList::new();
+    for partition in partitions {
+        assigned.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
+    }
+    consumer.assign(&assigned).unwrap();
     let mut records = Vec::new();
     while records.len() < count {
         let message = consumer.poll(PATIENCE).expect("a record is missing").unwrap();
@@ -123,27 +73,28 @@ fn consume<T>(
     records
 }
 
-fn values(cluster: &Cluster, topic: &str, count: usize) -> Vec<u64> {
-    consume(cluster, topic, count, |message| std::str::from_utf8(message.payload().unwrap()).unwrap().parse().unwrap())
+pub(crate) fn values(cluster: &Cluster, topic: &str, count: usize) -> Vec<u64> {
+    consume(cluster, topic, 0..1, count, |message| {
+        std::str::from_utf8(message.payload().unwrap()).unwrap().parse().unwrap()
+    })
 }
 
 #[tokio::test]
 async fn records_are_delivered_in_order_and_reported_once() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    let mut done = publish(&mut producer, "orders", 0..20_000).await;
-    done.extend(deliveries(&mut producer, 20_000 - done.len()).await);
-    assert_eq!(delivered(&done), (0..20_000).collect::<Vec<_>>());
-    assert!(producer.close(PATIENCE).await.is_empty());
+    producer.publish("orders", 0..20_000).await;
+    assert_eq!(delivered(&producer.deliveries(20_000).await), (0..20_000).collect::<Vec<_>>());
+    assert!(close(producer, PATIENCE).await.is_empty());
     assert_eq!(values(&cluster, "orders", 20_000), (0..20_000).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn closing_delivers_what_is_queued() {
     let cluster = cluster(&["orders"]);
-    let mut producer = producer(&cluster, &[("linger.ms", "60000")]);
-    publish(&mut producer, "orders", 0..100).await;
-    let done = producer.close(PATIENCE).await;
+    let mut producer = producer(&cluster, &[("linger.ms", "1000")]);
+    producer.publish("orders", 0..100).await;
+    let done = close(producer, PATIENCE).await;
     assert_eq!(delivered(&done), (0..100).collect::<Vec<_>>());
 }
 
@@ -151,12 +102,12 @@ async fn closing_delivers_what_is_queued() {
 async fn closing_without_a_broker_gives_everything_back_in_time() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    publish(&mut producer, "orders", 0..1).await;
-    deliveries(&mut producer, 1).await;
+    producer.publish("orders", 0..10).await;
+    producer.deliveries(10).await;
     cluster.broker_down(-1).unwrap();
-    publish(&mut producer, "orders", 1..10).await;
-    let done = timeout(Duration::from_secs(20), producer.close(Duration::from_millis(500))).await.unwrap();
-    let expected: BTreeMap<_, _> = (1..10).map(|ticket| (ticket, Some(Class::Withdrawn))).collect();
+    producer.publish("orders", 10..20).await;
+    let done = timeout(Duration::from_secs(20), close(producer, Duration::from_millis(500))).await.unwrap();
+    let expected: BTreeMap<_, _> = (10..20).map(|ticket| (ticket, Some(Class::Withdrawn))).collect();
     assert_eq!(classes(&done), expected);
 }
 
@@ -187,11 +138,11 @@ async fn bytes_headers_keys_and_tombstones_arrive_as_they_are() {
         Record { key: None, partition: Some(0), timestamp_ms: 0, ..plain },
     ];
     for (ticket, record) in (0..).zip(&sent) {
-        producer.publish(Ticket(ticket), record).unwrap();
+        producer.offer(ticket, record).await;
     }
-    assert_eq!(delivered(&deliveries(&mut producer, 4).await), [0, 1, 2, 3]);
+    assert_eq!(delivered(&producer.deliveries(4).await), [0, 1, 2, 3]);
 
-    let read = consume(&cluster, "orders", 4, |message| Record {
+    let read = consume(&cluster, "orders", 0..1, 4, |message| Record {
         identity: sent[0].identity,
         topic: Arc::from(message.topic()),
         key: message.key().map(Bytes::copy_from_slice),
@@ -216,14 +167,16 @@ async fn bytes_headers_keys_and_tombstones_arrive_as_they_are() {
 async fn a_full_queue_refuses_a_record_and_takes_it_later() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[("queue.buffering.max.messages", "10"), ("linger.ms", "200")]);
+    producer.publish("orders", 0..10).await;
+    producer.deliveries(10).await;
     let record = record("orders", "x");
-    for ticket in 0..10 {
-        producer.publish(Ticket(ticket), &record).unwrap();
+    for ticket in 10..20 {
+        producer.sink.publish(Ticket(ticket), &record).unwrap();
     }
-    assert_eq!(producer.publish(Ticket(10), &record), Err(Refusal::Full));
-    deliveries(&mut producer, 10).await;
-    assert_eq!(producer.publish(Ticket(10), &record), Ok(()));
-    assert_eq!(delivered(&deliveries(&mut producer, 1).await), [10]);
+    assert_eq!(producer.sink.publish(Ticket(20), &record), Err(Refusal::Full));
+    producer.deliveries(10).await;
+    assert_eq!(producer.sink.publish(Ticket(20), &record), Ok(()));
+    assert_eq!(delivered(&producer.deliveries(1).await), [20]);
 }
 
 #[tokio::test]
@@ -239,20 +192,22 @@ async fn a_record_that_can_never_be_sent_is_refused_at_once_and_nothing_else_suf
         (Record { timestamp_ms: -1, ..good.clone() }, "InvalidTimestamp"),
     ];
     for (record, name) in &bad {
-        let Err(Refusal::Failed(failure)) = producer.publish(Ticket(1), record) else { panic!("{name} was accepted") };
+        let Err(Refusal::Failed(failure)) = producer.sink.publish(Ticket(1), record) else {
+            panic!("{name} was accepted")
+        };
         assert_eq!(failure.class, Class::Row, "{failure}");
         assert!(failure.reason.contains(name), "{failure}");
     }
-    producer.publish(Ticket(2), &good).unwrap();
-    assert_eq!(delivered(&deliveries(&mut producer, 1).await), [2]);
+    producer.sink.publish(Ticket(2), &good).unwrap();
+    assert_eq!(delivered(&producer.deliveries(1).await), [2]);
 }
 
 #[tokio::test]
 async fn a_partition_that_is_not_there_is_the_rows_fault() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    producer.publish(Ticket(1), &Record { partition: Some(7), ..record("orders", "x") }).unwrap();
-    let done = deliveries(&mut producer, 1).await;
+    producer.sink.publish(Ticket(1), &Record { partition: Some(7), ..record("orders", "x") }).unwrap();
+    let done = producer.deliveries(1).await;
     let failure = done[0].outcome.as_ref().unwrap_err();
     assert_eq!(failure.class, Class::Row, "{failure}");
     assert!(failure.reason.contains("no partition 7"), "{failure}");
@@ -280,14 +235,14 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         (RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, Class::Sink),
     ]) {
         cluster.request_errors(RDKafkaApiKey::Produce, &[error]);
-        publish(&mut producer, "orders", ticket..ticket + 1).await;
-        let done = deliveries(&mut producer, 1).await;
+        producer.publish("orders", ticket..ticket + 1).await;
+        let done = producer.deliveries(1).await;
         let failure = done[0].outcome.as_ref().unwrap_err();
         assert_eq!(failure.class, class, "{failure}");
         assert!(failure.reason.contains("\"orders\""), "{failure}");
-        timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
-        publish(&mut producer, "orders", ticket..ticket + 1).await;
-        assert_eq!(delivered(&deliveries(&mut producer, 1).await), [ticket], "{error:?}");
+        producer.reset().await;
+        producer.publish("orders", ticket..ticket + 1).await;
+        assert_eq!(delivered(&producer.deliveries(1).await), [ticket], "{error:?}");
     }
     assert_eq!(values(&cluster, "orders", 13), (0..13).collect::<Vec<_>>());
 }
@@ -307,8 +262,8 @@ async fn errors_that_pass_are_survived_in_order_without_a_failure() {
             RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
         ],
     );
-    publish(&mut producer, "orders", 0..100).await;
-    assert_eq!(delivered(&deliveries(&mut producer, 100).await), (0..100).collect::<Vec<_>>());
+    producer.publish("orders", 0..100).await;
+    assert_eq!(delivered(&producer.deliveries(100).await), (0..100).collect::<Vec<_>>());
     assert_eq!(values(&cluster, "orders", 100), (0..100).collect::<Vec<_>>());
 }
 
@@ -316,36 +271,34 @@ async fn errors_that_pass_are_survived_in_order_without_a_failure() {
 async fn nothing_overtakes_a_record_that_failed_and_a_reset_reports_every_ticket_once() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[("batch.num.messages", "10"), ("max.in.flight", "1")]);
-    publish(&mut producer, "orders", 0..10).await;
-    deliveries(&mut producer, 10).await;
+    producer.publish("orders", 0..10).await;
+    producer.deliveries(10).await;
 
     cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
-    let (mut done, mut next) = (Vec::new(), 10);
+    let mut next = 10;
     // From the first report on nothing is accepted any more. It may come while there is more to send.
     let refused = loop {
-        match producer.publish(Ticket(next), &record("orders", &next.to_string())) {
+        match producer.sink.publish(Ticket(next), &record("orders", &next.to_string())) {
             Ok(()) => next += 1,
+            Err(Refusal::Full) => producer.wait().await,
             Err(refused) => break refused,
         }
         if next >= 100 {
-            timeout(PATIENCE, producer.next_deliveries(&mut done)).await.unwrap();
+            producer.wait().await;
         }
     };
     assert!(matches!(&refused, Refusal::Failed(failure) if failure.class == Class::Withdrawn), "{refused:?}");
 
-    timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
+    producer.reset().await;
     let sent = usize::try_from(next - 10).unwrap();
-    if done.len() < sent {
-        done.extend(deliveries(&mut producer, sent - done.len()).await);
-    }
-    let classes = classes(&done);
+    let classes = classes(&producer.deliveries(sent).await);
     assert_eq!(classes.keys().copied().collect::<Vec<_>>(), (10..next).collect::<Vec<_>>());
     assert_eq!(classes[&10], Some(Class::Row));
     assert!(classes.values().all(Option::is_some), "a record overtook the failed one: {classes:?}");
     assert!(classes.range(20..).all(|(_, class)| *class == Some(Class::Withdrawn)), "{classes:?}");
 
-    publish(&mut producer, "orders", 10..200).await;
-    assert_eq!(delivered(&deliveries(&mut producer, 190).await), (10..200).collect::<Vec<_>>());
+    producer.publish("orders", 10..200).await;
+    assert_eq!(delivered(&producer.deliveries(190).await), (10..200).collect::<Vec<_>>());
     assert_eq!(values(&cluster, "orders", 200), (0..200).collect::<Vec<_>>());
 }
 
@@ -353,17 +306,17 @@ async fn nothing_overtakes_a_record_that_failed_and_a_reset_reports_every_ticket
 async fn a_reset_in_the_middle_of_an_outage_gives_everything_back() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    publish(&mut producer, "orders", 0..10).await;
-    deliveries(&mut producer, 10).await;
+    producer.publish("orders", 0..10).await;
+    producer.deliveries(10).await;
     cluster.broker_down(-1).unwrap();
-    publish(&mut producer, "orders", 10..500).await;
-    timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
+    producer.publish("orders", 10..500).await;
+    producer.reset().await;
     let expected: BTreeMap<_, _> = (10..500).map(|ticket| (ticket, Some(Class::Withdrawn))).collect();
-    assert_eq!(classes(&deliveries(&mut producer, 490).await), expected);
+    assert_eq!(classes(&producer.deliveries(490).await), expected);
 
-    publish(&mut producer, "orders", 10..500).await;
     cluster.broker_up(-1).unwrap();
-    assert_eq!(delivered(&deliveries(&mut producer, 490).await), (10..500).collect::<Vec<_>>());
+    producer.publish("orders", 10..500).await;
+    assert_eq!(delivered(&producer.deliveries(490).await), (10..500).collect::<Vec<_>>());
     assert_eq!(values(&cluster, "orders", 500), (0..500).collect::<Vec<_>>());
 }
 
@@ -372,42 +325,40 @@ async fn a_reset_with_nothing_out_is_quick_and_harmless() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
     for _ in 0..2 {
-        timeout(Duration::from_secs(5), producer.reset()).await.unwrap().unwrap();
+        timeout(Duration::from_secs(5), producer.reset()).await.unwrap();
     }
-    publish(&mut producer, "orders", 0..1).await;
-    assert_eq!(delivered(&deliveries(&mut producer, 1).await), [0]);
+    producer.publish("orders", 0..1).await;
+    assert_eq!(delivered(&producer.deliveries(1).await), [0]);
 }
 
 #[tokio::test]
 async fn an_outage_delays_records_and_keeps_their_order() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    publish(&mut producer, "orders", 0..100).await;
+    producer.publish("orders", 0..100).await;
     cluster.broker_down(-1).unwrap();
-    publish(&mut producer, "orders", 100..200).await;
-    let mut done = Vec::new();
+    producer.publish("orders", 100..200).await;
     // Long enough for several attempts to connect; nothing is given up meanwhile.
     let outage = tokio::time::sleep(Duration::from_millis(1500));
     tokio::pin!(outage);
     loop {
         tokio::select! {
             () = &mut outage => break,
-            () = producer.next_deliveries(&mut done) => {}
+            () = producer.sink.next_deliveries(&mut producer.done) => {}
         }
     }
-    assert!(done.len() < 200, "the broker was not away");
+    assert!(producer.done.len() < 200, "the broker was not away");
     cluster.broker_up(-1).unwrap();
-    done.extend(deliveries(&mut producer, 200 - done.len()).await);
-    assert_eq!(delivered(&done), (0..200).collect::<Vec<_>>());
+    assert_eq!(delivered(&producer.deliveries(200).await), (0..200).collect::<Vec<_>>());
     assert_eq!(values(&cluster, "orders", 200), (0..200).collect::<Vec<_>>());
 }
 
 /// Waits until the producer thinks so, of which it hears while it waits for deliveries that there are none of.
-async fn wait_until_away(producer: &mut Producer, is_away: bool) {
+async fn wait_until_away(producer: &mut Line<Producer>, is_away: bool) {
     let wait = async {
-        while producer.away().is_some() != is_away {
+        while producer.sink.away().is_some() != is_away {
             let mut none = Vec::new();
-            let _ = timeout(Duration::from_millis(50), producer.next_deliveries(&mut none)).await;
+            let _ = timeout(Duration::from_millis(50), producer.sink.next_deliveries(&mut none)).await;
             assert_eq!(none, []);
         }
     };
@@ -420,9 +371,9 @@ async fn brokers_that_are_away_are_noticed_with_nothing_on_its_way_and_so_is_the
     // Who has published nothing, and who has.
     for records in [0, 1] {
         let mut producer = producer(&cluster, &[]);
-        publish(&mut producer, "orders", 0..records).await;
-        deliveries(&mut producer, usize::try_from(records).unwrap()).await;
-        assert_eq!(producer.away(), None);
+        producer.publish("orders", 0..records).await;
+        producer.deliveries(usize::try_from(records).unwrap()).await;
+        assert_eq!(producer.sink.away(), None);
         cluster.broker_down(-1).unwrap();
         wait_until_away(&mut producer, true).await;
         cluster.broker_up(-1).unwrap();
@@ -435,30 +386,28 @@ async fn a_missing_topic_is_a_closed_route_until_it_is_there() {
     let cluster = cluster(&["orders"]);
     cluster.topic_error("lost", RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART).unwrap();
     let mut producer = producer(&cluster, &[("topic.metadata.propagation.max.ms", "500")]);
-    publish(&mut producer, "lost", 0..3).await;
-    let done = deliveries(&mut producer, 3).await;
-    for delivery in &done {
-        let failure = delivery.outcome.as_ref().unwrap_err();
-        assert_eq!(failure.class, Class::Route, "{failure}");
-        assert!(failure.reason.contains("--create --topic lost"), "{failure}");
-    }
+    producer.publish("lost", 0..1).await;
+    let done = producer.deliveries(1).await;
+    let failure = done[0].outcome.as_ref().unwrap_err();
+    assert_eq!(failure.class, Class::Route, "{failure}");
+    assert!(failure.reason.contains("--create --topic lost"), "{failure}");
     cluster.topic_error("lost", RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).unwrap();
-    timeout(PATIENCE, producer.reset()).await.unwrap().unwrap();
-    publish(&mut producer, "lost", 0..3).await;
-    assert_eq!(delivered(&deliveries(&mut producer, 3).await), [0, 1, 2]);
+    producer.reset().await;
+    producer.publish("lost", 0..3).await;
+    assert_eq!(delivered(&producer.deliveries(3).await), [0, 1, 2]);
 }
 
 #[tokio::test]
 async fn waiting_for_deliveries_can_be_given_up_at_any_time() {
     let cluster = cluster(&["orders"]);
     let mut producer = producer(&cluster, &[]);
-    let mut done = publish(&mut producer, "orders", 0..5000).await;
+    producer.publish("orders", 0..5000).await;
     let deadline = tokio::time::Instant::now() + PATIENCE;
-    while done.len() < 5000 {
+    while producer.done.len() < 5000 {
         assert!(tokio::time::Instant::now() < deadline);
-        let _ = timeout(Duration::from_micros(50), producer.next_deliveries(&mut done)).await;
+        let _ = timeout(Duration::from_micros(50), producer.sink.next_deliveries(&mut producer.done)).await;
     }
-    assert_eq!(delivered(&done), (0..5000).collect::<Vec<_>>());
+    assert_eq!(delivered(&producer.done), (0..5000).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -491,12 +440,11 @@ async fn brokers_that_never_let_us_in_end_the_wait_and_a_check_says_why() {
     let server = server_without_tls();
     let given = [("bootstrap.servers", server.as_str()), ("security.protocol", "ssl")];
     let settings = Settings::from_properties(given, LIMITS).unwrap();
-    let mut producer = Producer::new(settings.clone()).unwrap();
-    publish(&mut producer, "orders", 0..10).await;
-    let done = deliveries(&mut producer, 10).await;
-    let expected: BTreeMap<_, _> = (0..10).map(|ticket| (ticket, Some(Class::Configuration))).collect();
-    assert_eq!(classes(&done), expected);
-    let refused = producer.publish(Ticket(10), &record("orders", "10"));
+    let mut producer = Line::new(Producer::new(settings.clone()).unwrap());
+    producer.publish("orders", 0..1).await;
+    let done = producer.deliveries(1).await;
+    assert_eq!(classes(&done), BTreeMap::from([(0, Some(Class::Configuration))]));
+    let refused = producer.sink.publish(Ticket(1), &record("orders", "1"));
     assert!(matches!(&refused, Err(Refusal::Failed(failure)) if failure.class == Class::Configuration), "{refused:?}");
 
     let findings = check(&settings, &[]).await;
@@ -534,13 +482,13 @@ async fn a_compacted_topic_is_read_to_its_end_and_of_each_key_the_last_value_cou
     let cluster = cluster(&["offsets"]);
     let mut producer = producer(&cluster, &[]);
     for (ticket, (key, value)) in
-        [("a", Some("1")), ("b", Some("2")), ("a", Some("3")), ("c", Some("4")), ("c", None)].into_iter().enumerate()
+        (0..).zip([("a", Some("1")), ("b", Some("2")), ("a", Some("3")), ("c", Some("4")), ("c", None)])
     {
         let value = value.map(|value| Bytes::from_static(value.as_bytes()));
         let record = Record { key: Some(Bytes::from_static(key.as_bytes())), value, ..record("offsets", "") };
-        producer.publish(Ticket(ticket as u64), &record).unwrap();
+        producer.offer(ticket, &record).await;
     }
-    assert_eq!(deliveries(&mut producer, 5).await.len(), 5);
+    assert_eq!(producer.deliveries(5).await.len(), 5);
     let given = settings(&cluster, &[]);
     let read = |topic: &'static str| {
         let given = given.clone();

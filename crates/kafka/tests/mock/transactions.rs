@@ -1,42 +1,24 @@
-//! Transactions and checkpoints against librdkafka's own mock cluster, which answers with the errors that it is told to.
-//!
-//! The mock hides nothing that was aborted and fences nobody; what it cannot show is tested against a real Kafka.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests; a panic is how they fail")]
+//! Transactions and checkpoints.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::time::timeout;
 use walpost_core::failure::Class;
-use walpost_core::lsn::Lsn;
-use walpost_core::port::{Checkpoints, Delivery, Refusal, Sink, Ticket, TransactionalSink};
-use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
-use walpost_core::record::{Headers, Record};
-use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional, claimed};
+use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
+use walpost_core::position::{Checkpoint, Epoch};
+use walpost_core::record::Record;
+use walpost_kafka::{CheckpointError, CheckpointTopic, Settings, Transactional, claimed};
 
-type Cluster = MockCluster<'static, DefaultProducerContext>;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-const CHECKPOINTS: &str = "checkpoints";
+use crate::cluster::{self, CHECKPOINTS, Cluster, PATIENCE, checkpoint, open};
 
 fn cluster() -> Cluster {
-    let cluster = MockCluster::new(1).unwrap();
-    for topic in ["orders", CHECKPOINTS] {
-        cluster.create_topic(topic, 1, 1).unwrap();
-    }
-    cluster
+    cluster::cluster(&["orders", CHECKPOINTS])
 }
 
 fn settings(cluster: &Cluster) -> Settings {
-    let servers = cluster.bootstrap_servers();
-    let given = [("bootstrap.servers", servers.as_str()), ("transaction.timeout.ms", "3000")];
-    Settings::from_properties(given, Limits { records: 10_000, bytes: 16 << 20 }).unwrap()
+    cluster::settings(cluster, &[("transaction.timeout.ms", "3000")])
 }
 
 fn shut(cluster: &Cluster) -> Transactional {
@@ -44,9 +26,7 @@ fn shut(cluster: &Cluster) -> Transactional {
 }
 
 async fn opened(cluster: &Cluster) -> Transactional {
-    let mut sink = shut(cluster);
-    timeout(PATIENCE, sink.open()).await.unwrap().unwrap();
-    sink
+    open(shut(cluster)).await
 }
 
 fn store(cluster: &Cluster) -> CheckpointTopic {
@@ -54,29 +34,7 @@ fn store(cluster: &Cluster) -> CheckpointTopic {
 }
 
 fn record(value: u64) -> Record {
-    Record {
-        identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 },
-        topic: Arc::from("orders"),
-        key: Some(Bytes::from_static(b"key")),
-        value: Some(Bytes::from(value.to_string())),
-        headers: Headers::new(),
-        timestamp_ms: 1_700_000_000_000,
-        partition: None,
-    }
-}
-
-fn checkpoint(position: u64) -> Checkpoint {
-    Checkpoint {
-        relay: "relay".to_owned(),
-        system: SystemIdentifier(7),
-        timeline: Timeline(1),
-        database: "app".to_owned(),
-        slot: "walpost".to_owned(),
-        position: Lsn::new(position),
-        commit_time: None,
-        settled_rows: None,
-        epoch: Epoch(3),
-    }
+    cluster::record("orders", &value.to_string())
 }
 
 fn publish(sink: &mut Transactional, tickets: std::ops::Range<u64>) {
@@ -86,7 +44,7 @@ fn publish(sink: &mut Transactional, tickets: std::ops::Range<u64>) {
 }
 
 async fn deliveries(sink: &mut Transactional, count: usize) -> BTreeMap<u64, Option<Class>> {
-    let mut deliveries: Vec<Delivery> = Vec::new();
+    let mut deliveries = Vec::new();
     while deliveries.len() < count {
         timeout(PATIENCE, sink.next_deliveries(&mut deliveries)).await.unwrap();
     }
