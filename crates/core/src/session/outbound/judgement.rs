@@ -9,7 +9,7 @@
 
 use crate::failure::{Class, Failure};
 use crate::ledger::{Item, Origin};
-use crate::poison::{Cause, Conclusion, LetterId, OnBadRow, OnClosedRoute};
+use crate::poison::{Cause, LetterId, OnBadRow, OnClosedRoute};
 use crate::port::Ticket;
 use crate::position::Identity;
 use crate::time::Moment;
