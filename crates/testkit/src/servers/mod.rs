@@ -14,6 +14,7 @@
 
 mod account;
 mod certificates;
+mod daemon;
 mod debezium;
 mod disk;
 mod error;

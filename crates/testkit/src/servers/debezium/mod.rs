@@ -8,7 +8,6 @@ mod builder;
 #[cfg(feature = "clients")]
 mod connectors;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,10 +16,9 @@ pub use builder::DebeziumBuilder;
 pub use connectors::{Connectors, Task};
 
 use super::jars::Jars;
-use super::process::{Lifetime, Process, Signal, command, tail};
+use super::process::{Lifetime, Process, Signal, command};
 use super::scratch::Place;
-use super::wait::Patience;
-use super::{Error, Result};
+use super::{Result, daemon};
 
 /// Connect and the connector. The client's own choice of slf4j would log nothing, so it is named.
 pub(super) const DEBEZIUM: Jars = Jars {
@@ -79,7 +77,7 @@ impl Layout {
     }
 
     fn log_text(&self) -> String {
-        fs::read(&self.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+        daemon::log_text(&self.log)
     }
 }
 
@@ -113,20 +111,16 @@ impl Debezium {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when it still runs after `limit`.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when it still runs after `limit`.
     pub fn stop(&mut self, limit: Duration) -> Result<Duration> {
-        let Some(process) = &mut self.process else { return Ok(Duration::ZERO) };
-        process.identity().signal(Signal::Terminate)?;
-        let took = process.wait(SERVER, limit)?;
-        self.process = None;
-        Ok(took)
+        daemon::stop(&mut self.process, SERVER, Signal::Terminate, limit)
     }
 
     /// Kills it, as a loss of power would, and waits until it is gone.
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when the kernel does not let go of it.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when the kernel does not let go of it.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
     }
@@ -140,34 +134,18 @@ impl Drop for Debezium {
 }
 
 fn spawn(layout: &Layout, lifetime: Lifetime) -> Result<Process> {
-    let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
-    let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
-    let errors = log.try_clone().map_err(Error::io("share the log of Kafka Connect"))?;
     let mut command = command("java", lifetime, None);
     command.args(["-Xms128m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
     command.arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
     // Dates in texts are those of the machine otherwise.
     command.args(["-Duser.timezone=UTC", "-Dfile.encoding=UTF-8", "-cp"]).arg(DEBEZIUM.class_path()?);
     command.arg("org.apache.kafka.connect.cli.ConnectStandalone").arg(&layout.properties);
-    command.stdout(log).stderr(errors);
+    daemon::log_into(&mut command, &layout.log, SERVER)?;
     Process::spawn(command, SERVER)
 }
 
 /// Waits for the line that says so, in what was logged beyond the first `logged` bytes.
 fn wait_until_ready(layout: &Layout, logged: usize, process: &mut Process) -> Result<()> {
-    let patience = Patience::of(START_LIMIT);
-    loop {
-        let log = layout.log_text();
-        let new = log.get(logged..).unwrap_or_default();
-        if new.contains(READY) {
-            return Ok(());
-        }
-        if let Some(status) = process.ended() {
-            return Err(Error::Ended { server: SERVER, status, log: tail(new) });
-        }
-        if patience.pause("Kafka Connect to be ready").is_err() {
-            let waiting_for = "Kafka Connect to be ready".to_owned();
-            return Err(Error::TimedOut { waiting_for, limit: START_LIMIT, log: tail(new) });
-        }
-    }
+    let new = || layout.log_text().get(logged..).unwrap_or_default().to_owned();
+    daemon::wait_until_ready(SERVER, process, START_LIMIT, || new().contains(READY), new)
 }

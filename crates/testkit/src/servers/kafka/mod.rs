@@ -5,7 +5,6 @@ mod builder;
 #[cfg(feature = "clients")]
 mod topics;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,10 +12,9 @@ pub use builder::KafkaBuilder;
 
 use super::install::java_arguments;
 use super::jars::Jars;
-use super::process::{Identity, Lifetime, Process, Signal, command, tail};
+use super::process::{Identity, Lifetime, Process, Signal, command};
 use super::scratch::Place;
-use super::wait::Patience;
-use super::{Certificates, Error, Result, SmallDisk};
+use super::{Certificates, Result, SmallDisk, daemon};
 
 /// Kafka and what its programs log through; the versions go together.
 pub(super) const KAFKA: Jars = Jars {
@@ -101,7 +99,7 @@ impl Layout {
     }
 
     fn log_text(&self) -> String {
-        fs::read(&self.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+        daemon::log_text(&self.log)
     }
 }
 
@@ -167,20 +165,16 @@ impl Kafka {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when it still runs after `limit`.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when it still runs after `limit`.
     pub fn stop(&mut self, limit: Duration) -> Result<Duration> {
-        let Some(process) = &mut self.process else { return Ok(Duration::ZERO) };
-        process.identity().signal(Signal::Terminate)?;
-        let took = process.wait(SERVER, limit)?;
-        self.process = None;
-        Ok(took)
+        daemon::stop(&mut self.process, SERVER, Signal::Terminate, limit)
     }
 
     /// Starts it again on the same data and ports, after it was stopped, killed or has died; waits until it is ready.
     ///
     /// # Errors
     ///
-    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come up.
+    /// [`Error::Ended`](super::Error::Ended) or [`Error::TimedOut`](super::Error::TimedOut) when it does not come up.
     pub fn start_again(&mut self) -> Result<()> {
         if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
             return Ok(());
@@ -207,7 +201,7 @@ impl Kafka {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when the kernel does not let go of it.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when the kernel does not let go of it.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
     }
@@ -216,7 +210,7 @@ impl Kafka {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] when the signal is refused.
+    /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigstop(&self) -> Result<()> {
         self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Stop))
     }
@@ -225,7 +219,7 @@ impl Kafka {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] when the signal is refused.
+    /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigcont(&self) -> Result<()> {
         self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Continue))
     }
@@ -242,35 +236,17 @@ impl Drop for Kafka {
 
 /// With `options` for the Java machine besides the usual ones.
 fn spawn(layout: &Layout, lifetime: Lifetime, options: &[String]) -> Result<Process> {
-    let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
-    let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
-    let errors = log.try_clone().map_err(Error::io("share the log of Kafka"))?;
     let mut command = command("env", lifetime, None);
     command.args(&layout.java).arg(format!("-Dlog4j2.configurationFile={}", layout.logging.display()));
     // Native libraries are unpacked there, and go with the rest.
     command.arg(format!("-Djava.io.tmpdir={}", layout.log.parent().unwrap_or(&layout.log).display()));
-    command.args(options).args(java_arguments("kafka.Kafka")?).arg(&layout.properties).stdout(log).stderr(errors);
+    command.args(options).args(java_arguments("kafka.Kafka")?).arg(&layout.properties);
+    daemon::log_into(&mut command, &layout.log, SERVER)?;
     Process::spawn(command, SERVER)
 }
 
 /// Waits for the line that says so, in what was logged beyond the first `logged` bytes.
 fn wait_until_ready(layout: &Layout, logged: usize, process: &mut Process) -> Result<()> {
-    let patience = Patience::of(START_LIMIT);
-    loop {
-        let log = layout.log_text();
-        let new = log.get(logged..).unwrap_or_default();
-        if new.contains(READY) {
-            return Ok(());
-        }
-        if let Some(status) = process.ended() {
-            return Err(Error::Ended { server: SERVER, status, log: tail(new) });
-        }
-        if patience.pause("Kafka to be ready").is_err() {
-            return Err(Error::TimedOut {
-                waiting_for: "Kafka to be ready".to_owned(),
-                limit: START_LIMIT,
-                log: tail(new),
-            });
-        }
-    }
+    let new = || layout.log_text().get(logged..).unwrap_or_default().to_owned();
+    daemon::wait_until_ready(SERVER, process, START_LIMIT, || new().contains(READY), new)
 }

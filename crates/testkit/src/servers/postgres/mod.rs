@@ -12,10 +12,9 @@ pub use builder::{Authentication, PostgresBuilder};
 pub use endpoint::{Database, PostgresEndpoint, Row};
 
 use super::account::Account;
-use super::process::{Identity, Lifetime, Process, Signal, command, tail};
+use super::process::{Identity, Lifetime, Process, Signal, command};
 use super::scratch::Place;
-use super::wait::Patience;
-use super::{Certificates, Error, Result};
+use super::{Certificates, Result, daemon};
 
 const SERVER: &str = "PostgreSQL";
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -116,27 +115,23 @@ impl Postgres {
     /// All that it has logged.
     #[must_use]
     pub fn log(&self) -> String {
-        fs::read(&self.layout.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+        daemon::log_text(&self.layout.log)
     }
 
     /// Asks it to stop and waits until it has; returns how long that took. If it has not after `limit`, it runs on.
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when it still runs after `limit`.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when it still runs after `limit`.
     pub fn stop(&mut self, mode: Stop, limit: Duration) -> Result<Duration> {
-        let Some(process) = &mut self.process else { return Ok(Duration::ZERO) };
-        process.identity().signal(mode.signal())?;
-        let took = process.wait(SERVER, limit)?;
-        self.process = None;
-        Ok(took)
+        daemon::stop(&mut self.process, SERVER, mode.signal(), limit)
     }
 
     /// Starts it again on the same data and port, after it was stopped, killed or has died; waits until it is ready.
     ///
     /// # Errors
     ///
-    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come up.
+    /// [`Error::Ended`](super::Error::Ended) or [`Error::TimedOut`](super::Error::TimedOut) when it does not come up.
     pub fn start_again(&mut self) -> Result<()> {
         if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
             return Ok(());
@@ -149,7 +144,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when its program cannot be started.
+    /// [`Error::Io`](super::Error::Io) when its program cannot be started.
     pub fn begin_to_start(&mut self) -> Result<()> {
         // Kept in any case, so that it is stopped with us.
         self.process = Some(spawn(&self.layout, self.account.as_ref(), self.place.lifetime())?);
@@ -160,7 +155,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Ended`] or [`Error::TimedOut`] when it does not come to that.
+    /// [`Error::Ended`](super::Error::Ended) or [`Error::TimedOut`](super::Error::TimedOut) when it does not come to that.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         self.process.as_mut().map_or(Ok(()), |process| wait_until_ready(&self.layout, process))
     }
@@ -179,7 +174,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when the kernel does not let go of them.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when the kernel does not let go of them.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
     }
@@ -188,7 +183,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] when one of them stays.
+    /// [`Error::TimedOut`](super::Error::TimedOut) when one of them stays.
     pub fn kill9_postmaster(&mut self) -> Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let family = process.identity().children();
@@ -202,7 +197,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] when the signal is refused.
+    /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigstop(&self) -> Result<()> {
         self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Stop))
     }
@@ -211,7 +206,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] when the signal is refused.
+    /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigcont(&self) -> Result<()> {
         self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Continue))
     }
@@ -262,32 +257,18 @@ impl Stop {
 }
 
 fn spawn(layout: &Layout, account: Option<&Account>, lifetime: Lifetime) -> Result<Process> {
-    let log = fs::OpenOptions::new().create(true).append(true).open(&layout.log);
-    let log = log.map_err(Error::io(format_args!("write {}", layout.log.display())))?;
-    let errors = log.try_clone().map_err(Error::io("share the log of PostgreSQL"))?;
     let mut command = command(layout.programs.join("postgres"), lifetime, account);
-    command.arg("-D").arg(&layout.data).current_dir("/").stdout(log).stderr(errors);
+    command.arg("-D").arg(&layout.data).current_dir("/");
+    daemon::log_into(&mut command, &layout.log, SERVER)?;
     Process::spawn(command, SERVER)
 }
 
 /// By the status line of `postmaster.pid`, as `pg_ctl start` does.
 fn wait_until_ready(layout: &Layout, process: &mut Process) -> Result<()> {
-    let patience = Patience::of(START_LIMIT);
     let pid = process.identity().pid().to_string();
-    let log = || tail(&fs::read_to_string(&layout.log).unwrap_or_default());
-    loop {
-        let file = fs::read_to_string(layout.data.join("postmaster.pid")).unwrap_or_default();
-        if is_ready(&file, &pid) {
-            return Ok(());
-        }
-        if let Some(status) = process.ended() {
-            return Err(Error::Ended { server: SERVER, status, log: log() });
-        }
-        if patience.pause("PostgreSQL to be ready").is_err() {
-            let waiting_for = "PostgreSQL to be ready".to_owned();
-            return Err(Error::TimedOut { waiting_for, limit: START_LIMIT, log: log() });
-        }
-    }
+    let file = || fs::read_to_string(layout.data.join("postmaster.pid")).unwrap_or_default();
+    let log = || daemon::log_text(&layout.log);
+    daemon::wait_until_ready(SERVER, process, START_LIMIT, || is_ready(&file(), &pid), log)
 }
 
 /// The first line of `postmaster.pid` is the process, the eighth its status.
