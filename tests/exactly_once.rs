@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tokio::runtime::Runtime;
 use walpost_core::lsn::Lsn;
-use walpost_core::port::{Checkpoints, Sink, Ticket, TransactionalSink};
+use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::record::{Headers, Record};
 use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional, claimed};
@@ -241,6 +241,7 @@ pub(crate) fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
     let mut marks = 0;
     runtime.block_on(async {
         let mut producer = walpost_kafka::Producer::new(settings).unwrap();
+        let mut done = Vec::new();
         for (topic, partition) in
             topics.iter().flat_map(|topic| (0..PARTITIONS).map(move |partition| (topic, partition)))
         {
@@ -253,10 +254,13 @@ pub(crate) fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
                 timestamp_ms: now_ms(),
                 partition: Some(partition),
             };
-            producer.publish(Ticket(marks), &mark).unwrap();
+            while let Err(refusal) = producer.publish(Ticket(marks), &mark) {
+                assert_eq!(refusal, Refusal::Full);
+                producer.next_deliveries(&mut done).await;
+            }
             marks += 1;
         }
-        let done = producer.close(LIMIT).await;
+        done.extend(producer.close(LIMIT).await);
         assert!(done.iter().all(|delivery| delivery.outcome.is_ok()), "{done:?}");
     });
     let mut consumer = rig.consumer();

@@ -1,6 +1,7 @@
 //! Rows that cannot be delivered, from the log to the table and from there to the topic: what is set aside, what waits behind it, what
 //! an operator does about it, and what consumers see of it.
 
+mod firsts;
 mod limits;
 mod misfits;
 mod outages;

@@ -46,17 +46,14 @@ fn delivered(rig: &Rig) -> Vec<i32> {
 fn a_row_of_which_no_record_can_be_made_is_set_aside_with_its_reason_and_only_its_own_key_waits() {
     let rig = faulty("misfits");
     let relay = rig.start_streaming();
-    // A client that does not know the topic yet learns too late which partitions it lacks.
-    rig.sql("INSERT INTO routed VALUES (3, 'order', 'k', 'p')");
-    eventually("the topic to be known", || delivered(&rig) == [3]);
-    // For each outbox the bad row, one behind it of its key and route, and one of another key.
+    // For each outbox the bad row, one behind it of its key and route, and one of another key. The first is so before the client knows its topic.
     rig.sql(
-        "INSERT INTO routed VALUES (1, 'no topic', 'k', 'p'), (2, 'no topic', 'k', 'p'), (4, NULL, 'k', 'p');
+        "INSERT INTO placed VALUES (21, 'order', 'k', 'p', 1, 99), (22, 'order', 'k', 'p', 1, 0), (23, 'order', 'l', 'p', 1, 1);
+         INSERT INTO routed VALUES (1, 'no topic', 'k', 'p'), (2, 'no topic', 'k', 'p'), (4, NULL, 'k', 'p');
          INSERT INTO keyed VALUES (11, 'order', 'k', 'p', 'NaN'), (12, 'order', 'k', 'p', 'NaN'), (13, 'order', 'k', 'p', 2);
-         INSERT INTO placed VALUES (21, 'order', 'k', 'p', 1, 99), (22, 'order', 'k', 'p', 1, 0), (23, 'order', 'l', 'p', 1, 1);
          INSERT INTO plain VALUES (31, 'order', 'k', 'p'), (32, 'order', 'NaN', 'p')",
     );
-    eventually("the rows without fault", || delivered(&rig) == [3, 13, 23, 31, 32]);
+    eventually("the rows without fault", || delivered(&rig) == [13, 23, 31, 32]);
     wait_for_open(&rig, 7);
     let found = rig.sql(
         "SELECT event_id, outbox_table, cause, coalesce(route, '-'), key, coalesce(topic, '-'), coalesce(reason, '-') \
@@ -84,7 +81,7 @@ fn a_row_of_which_no_record_can_be_made_is_set_aside_with_its_reason_and_only_it
         rig.value("SELECT count(*) FROM walpost.dead_letter WHERE state = 'waiting' AND attempts = 2") == "4"
     });
     rig.call(&["dlq", "drop", "--outbox", "public.placed", "--cause", "row", "--yes"]).assert_success();
-    eventually("the row behind it", || delivered(&rig) == [3, 13, 22, 23, 31, 32]);
+    eventually("the row behind it", || delivered(&rig) == [13, 22, 23, 31, 32]);
     // Those behind are marked still.
     rig.call(&["dlq", "drop", "--state", "waiting,replay", "--yes"]).assert_said(0, &["5 letters are marked"]);
     wait_for_open(&rig, 0);

@@ -13,7 +13,7 @@
 //! for with the first record, and again as often as librdkafka asks. Until it is known, one record of the topic is on its way at a time: to brokers
 //! that are away or a topic that does not exist too, of which librdkafka then says what it always says.
 //!
-//! Not for transactions. There a refusal for good takes all with it, and against the other kind brokers guard by themselves (KIP-890).
+//! Not for transactions. There a refusal for good takes all with it, and against the other kind brokers guard by themselves, since 3.6 (KIP-890).
 //!
 //! Not seen is that a topic was deleted and made again while nothing was published to it, and that brokers were told to forget producers sooner than
 //! after [`FORGET`].

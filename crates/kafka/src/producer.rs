@@ -23,7 +23,7 @@ use walpost_core::record::Record;
 use crate::classify::{self, Undelivered};
 use crate::context::Context;
 use crate::inbox::{Report, Tag};
-use crate::opening::{Admission, Opening};
+use crate::opening::{Admission, First, Opening};
 use crate::pulse::Pulse;
 use crate::settings::Settings;
 
@@ -178,6 +178,33 @@ impl Producer {
         }
     }
 
+    /// The client has accepted a record.
+    fn taken(&mut self, ticket: Ticket, record: &Record, first: Option<First>) {
+        self.outstanding += 1;
+        if let Some(first) = first {
+            self.opening.sent(ticket, first);
+        }
+        self.opening.ask(&self.client);
+        self.pulse.publishes_to(&record.topic);
+    }
+
+    /// The client has not accepted a record.
+    fn refusal(&mut self, error: &KafkaError, record: &Record) -> Refusal {
+        let about = undelivered(record);
+        // The only error without a code is a NUL in the name of the topic.
+        match error.rdkafka_error_code().unwrap_or(Code::InvalidTopic) {
+            Code::QueueFull => Refusal::Full,
+            Code::Fatal => Cause::of(&self.client).failure(&self.client, Code::Fatal, &about).into(),
+            code => {
+                if matches!(code, Code::UnknownTopic | Code::UnknownTopicOrPartition) {
+                    // When it is back, it is another.
+                    self.opening.forget(&record.topic);
+                }
+                self.client.client().context().failure(code, &about).into()
+            }
+        }
+    }
+
     /// Why nothing is accepted now.
     fn shut_reason(&self, record: &Undelivered<'_>) -> Failure {
         self.client.client().context().verdict().unwrap_or_else(|| {
@@ -201,43 +228,23 @@ impl Sink for Producer {
         if self.outstanding == 0 {
             self.opening.tend(Instant::now());
         }
-        let admission = self.opening.admit(record);
-        let (partition, first) = match admission {
+        let (partition, first) = match self.opening.admit(record) {
             Admission::Go(partition) => (partition, None),
             Admission::First(first) => (first.partition(), Some(first)),
             Admission::Wait => return Err(Refusal::Full),
         };
         message.partition = partition.and_then(|partition| i32::try_from(partition).ok()).or(record.partition);
-        match self.client.send(message) {
-            Ok(()) => {
-                self.outstanding += 1;
-                if let Some(first) = first {
-                    self.opening.sent(ticket, first);
-                }
-                self.opening.ask(&self.client);
-                self.pulse.publishes_to(&record.topic);
-                Ok(())
-            }
-            Err((KafkaError::MessageProduction(Code::QueueFull), _)) => Err(Refusal::Full),
-            Err((KafkaError::MessageProduction(Code::Fatal), _)) => {
-                Err(Cause::of(&self.client).failure(&self.client, Code::Fatal, &about).into())
-            }
-            Err((error, _)) => {
-                // The only error without a code is a NUL in the name of the topic.
-                let code = error.rdkafka_error_code().unwrap_or(Code::InvalidTopic);
-                match code {
-                    // The topic has fewer partitions than it had.
-                    Code::UnknownPartition if record.partition.is_none() => {
-                        self.opening.forget(&record.topic);
-                        return Err(Refusal::Full);
-                    }
-                    // When it is back, it is another.
-                    Code::UnknownTopic | Code::UnknownTopicOrPartition => self.opening.forget(&record.topic),
-                    _ => {}
-                }
-                Err(self.client.client().context().failure(code, &about).into())
-            }
+        let Err((error, _)) = self.client.send(message) else {
+            self.taken(ticket, record, first);
+            return Ok(());
+        };
+        let is_ours = partition.is_some() && record.partition.is_none();
+        if is_ours && error.rdkafka_error_code() == Some(Code::UnknownPartition) {
+            // The topic has fewer than it had. Told of none, the client chooses.
+            self.opening.forget(&record.topic);
+            return self.publish(ticket, record);
         }
+        Err(self.refusal(&error, record))
     }
 
     async fn next_deliveries(&mut self, into: &mut Vec<Delivery>) {

@@ -92,7 +92,7 @@ metrics! {
             to.of(&[class], number(*count));
         }
     };
-    /// How often the sink's queue was full.
+    /// How often the sink took no more for the moment: its queue was full, or the first record of a partition was awaited.
     Counter "walpost_sink_full_total" [] = |facts, to| to.put(number(facts.sight.totals.full));
     /// How often the sink was made anew after a failed delivery (`done`), or could not be (`failed`).
     Counter "walpost_sink_resets_total" ["outcome"] = |facts, to| {
