@@ -26,9 +26,13 @@ fn a_session_beside_the_stream_that_hangs_alone_is_given_up_together_with_the_st
     rig.configure(|config| config.set("source", "connect_timeout_ms", "2000"));
     let watched = Watched::start(rig);
     let running = watched.rig.workload().writers(1).pause(Duration::from_millis(10)).start();
-    eventually("a look at the publications", || session_beside(&watched.rig).is_some());
-    let (hung, walsender) = (session_beside(&watched.rig).unwrap(), watched.rig.walsender());
+    let (mut hung, walsender) = (None, watched.rig.walsender());
     assert!(walsender.is_some());
+    eventually("a look at the publications", || {
+        hung = session_beside(&watched.rig);
+        hung.is_some()
+    });
+    let hung = hung.unwrap();
     let (lines, counted) = (watched.relay.log_lines(), watched.reconnects("source_lost"));
     hung.signal(Signal::Stop).unwrap();
     let line = watched.relay.wait_for_log_since(lines, "our session beside the stream is over", LIMIT).unwrap();

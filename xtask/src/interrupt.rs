@@ -2,6 +2,7 @@
 //! and their data is removed on the way out.
 
 use std::fmt;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -93,6 +94,16 @@ pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
     status.with_context(|| format!("cannot wait for {name}"))
 }
 
+/// As [`run`], with each line of its output told to `hear`.
+pub(crate) fn run_heard(command: &mut Command, mut hear: impl FnMut(&str)) -> Result<ExitStatus> {
+    let (name, mut child) = start(command.stdout(Stdio::piped()))?;
+    let lines = child.stdout.take().into_iter().flat_map(|output| BufReader::new(output).split(b'\n'));
+    lines.map_while(Result::ok).for_each(|line| hear(&String::from_utf8_lossy(&line)));
+    let status = child.wait();
+    finish(&child)?;
+    status.with_context(|| format!("cannot wait for {name}"))
+}
+
 /// How a race of programs ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Race {
@@ -174,6 +185,14 @@ mod tests {
             let mut commands: Vec<Command> = scripts.iter().map(|script| shell(script)).collect();
             assert_eq!(race(&mut commands, limit).unwrap(), expected, "{scripts:?}");
         }
+    }
+
+    #[test]
+    fn each_line_is_heard_whatever_is_in_it_and_so_is_how_it_ended() {
+        let mut heard = Vec::new();
+        let status =
+            run_heard(&mut shell("printf 'one\\ntwo \\377\\nthree'; exit 3"), |line| heard.push(line.to_owned()));
+        assert_eq!((heard.join("|").as_str(), status.unwrap().code()), ("one|two \u{fffd}|three", Some(3)));
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod handover;
 mod interrupt;
 mod mutants;
 mod services;
+mod slowest;
 mod steps;
 mod test;
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::interrupt::{self, Interrupted};
+use crate::slowest::{self, Slowest};
 
 /// The checks that have run.
 #[derive(Default)]
@@ -50,6 +51,16 @@ pub(crate) fn cargo() -> Command {
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     let status = interrupt::run(cargo().args(arguments).envs(environment.iter().copied()))?;
     if status.success() { Ok(()) } else { bail!("`cargo {}`: {status}", arguments.join(" ")) }
+}
+
+/// Runs `cargo test` with these arguments and filters, tells which tests were slow, and refuses unless it succeeds.
+pub(crate) fn run_tests(arguments: &[&str], filters: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let mut slowest = Slowest::default();
+    let mut command = cargo();
+    command.args(arguments).args(slowest::CARGO).arg("--").args(slowest::HARNESS).args(filters);
+    let status =
+        interrupt::run_heard(command.envs(environment.iter().copied()), |line| say!("{}", slowest.read(line)))?;
+    if status.success() { Ok(()) } else { bail!("`cargo {}`: {status}", [arguments, filters].concat().join(" ")) }
 }
 
 /// The root of the workspace.

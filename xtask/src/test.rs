@@ -12,7 +12,7 @@ use walpost_testkit::servers::{
     postgres_versions,
 };
 
-use crate::steps::{Steps, run_cargo};
+use crate::steps::{Steps, run_cargo, run_tests};
 use crate::{dependencies, mutants};
 
 const TESTS: &[&str] = &["test", "--locked", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
@@ -212,7 +212,7 @@ fn test(steps: &mut Steps, kafka: &Kafka, stand: Stand<'_>, what: &[&str], filte
         environment.push((THREADS_VARIABLE, &threads));
     }
     say!("==> tests");
-    let outcome = run_cargo(&[what, &["--"], filters].concat(), &environment);
+    let outcome = run_tests(what, filters, &environment);
     // Dropping it would do; stopped in order it also proves that nobody holds it up.
     let stopped = postgres.stop(Stop::Fast, Duration::from_secs(20));
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
