@@ -59,13 +59,14 @@ struct Tally {
     held_between: u64,
     /// Letters that were offered again after they had ended.
     stale_marks: u64,
+    promotions: u64,
 }
 
 impl Tally {
-    fn counts(&mut self) -> [&mut u64; 17] {
+    fn counts(&mut self) -> [&mut u64; 18] {
         let Self { commits, idle_commits, large_groups, unknown, aborted, bad_rows, kills, old, .. } = self;
         let Self { set_aside, parked, replayed, returned, dropped, letter_commits, .. } = self;
-        let Self { held_groups, held_between, stale_marks, .. } = self;
+        let Self { held_groups, held_between, stale_marks, promotions, .. } = self;
         [
             commits,
             idle_commits,
@@ -84,6 +85,7 @@ impl Tally {
             held_groups,
             held_between,
             stale_marks,
+            promotions,
         ]
     }
 
@@ -228,7 +230,8 @@ impl World {
     }
 
     fn suffer(&mut self) {
-        match self.random.below(9) {
+        match self.random.below(10) {
+            8 => self.promote(),
             0 => {
                 self.tally.kills += 1;
                 self.next_ticket = Ticket(0);
@@ -259,6 +262,16 @@ impl World {
     fn lose_source(&mut self) {
         if self.stream.take().is_some() {
             self.session.source_lost(self.now);
+        }
+    }
+
+    /// A standby takes over that has all that is committed here, and maybe nothing else. At the same place there may be another row.
+    fn promote(&mut self) {
+        if self.committing.is_none() {
+            self.tally.promotions += 1;
+            self.server.promote(self.stored, &mut self.facts, &mut self.random);
+            note!(self, "promoted: timeline {}", self.server.timeline);
+            self.begin();
         }
     }
 
@@ -401,6 +414,8 @@ impl World {
         assert_eq!(self.session.open_letters(), inventory.letters + on_their_way as u64, "letters");
         if on_their_way == 0 {
             assert_eq!(self.session.parked_keys(), inventory.parked.len(), "parked keys");
+            let [_, roots, parked_bytes] = self.session.outbound.letters.counted();
+            assert_eq!((roots, parked_bytes), (inventory.roots, inventory.parked_bytes), "roots and parked bytes");
         }
     }
 
@@ -510,6 +525,7 @@ impl World {
         let Broker { out, group, is_broken, .. } = &self.broker;
         let is_clean = out.is_empty() && group.len() == 0 && !is_broken;
         assert!(is_clean || end.needs_reset, "what was not committed would come with the next group");
+        assert!(end.lessons.rows().all(|row| row.commit_lsn >= end.position), "it remembers what is committed");
         self.lessons.clone_from(&end.lessons);
         let stops = self.settings.poison.on_bad_row == OnBadRow::Stop;
         match &end.cause {
@@ -528,7 +544,9 @@ impl World {
             Cause::Undeliverable(identity, _) => {
                 assert!(stops, "it could have been set aside: {identity:?}");
                 // The operator makes the broker take the row.
-                let event = self.facts.events.iter_mut().find(|event| event.identity == *identity).unwrap();
+                let place = (identity.commit_lsn, identity.ordinal);
+                let mut events = self.facts.events.iter_mut();
+                let event = events.find(|event| event.place() == place && !event.is_lost).unwrap();
                 assert!(event.is_bad, "an innocent row was judged: {identity:?}");
                 event.is_bad = false;
                 self.tally.bad_rows += 1;
