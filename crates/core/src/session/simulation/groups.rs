@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::failure::{Class, Failure};
 use crate::ledger::Origin;
 use crate::lsn::Lsn;
-use crate::poison::{Conclusion, Inventory, OnBadRow, OnClosedRoute, Policy};
+use crate::poison::{Conclusion, Inventory, LetterId, OnBadRow, OnClosedRoute, Policy};
 use crate::port::{Delivery, Ticket};
 use crate::position::{Progress, Timeline};
 use crate::session::{Action, Cause, End, Grouping, Lessons, Notice, Session, SessionError, Settings, Start};
@@ -370,8 +370,11 @@ impl World {
         self.committing = Some(progress);
     }
 
+    /// All of it becomes visible at once. What is given up stands in nobody's way.
     fn apply(&mut self, progress: Progress) {
         let Group { records, letters, ends } = std::mem::take(&mut self.broker.group);
+        let (dropped, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, end)| *end == Conclusion::Dropped);
+        self.conclude(dropped);
         for record in records {
             // It breaks off where an event is there already, or comes before one that is.
             self.facts.deliver(LANE, &record);
@@ -379,6 +382,14 @@ impl World {
         for letter in letters {
             assert!(self.letters.set_aside(letter, &mut self.facts), "a row was set aside twice");
         }
+        self.conclude(others);
+        self.letters.check_exactly_once(&self.facts);
+        self.letters.check(&self.settings.poison);
+        self.stored = progress.position;
+        self.server.check_durable(progress.position, &self.facts);
+    }
+
+    fn conclude(&mut self, ends: Vec<(LetterId, Conclusion)>) {
         for (id, conclusion) in ends {
             assert!(self.letters.is_open(id), "{id:?} ended twice");
             self.letters.conclude(id, &conclusion, &mut self.facts);
@@ -386,10 +397,6 @@ impl World {
                 self.blame.returned(id);
             }
         }
-        self.letters.check_exactly_once(&self.facts);
-        self.letters.check(&self.settings.poison);
-        self.stored = progress.position;
-        self.server.check_durable(progress.position, &self.facts);
     }
 
     fn finish_commit(&mut self) {
