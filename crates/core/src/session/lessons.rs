@@ -14,11 +14,12 @@ use crate::position::{Identity, Timeline};
 /// ([`End::lessons`](super::End::lessons)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lessons {
-    /// The last row at which a group failed: those up to it go one at a time, for a failed batch blames innocents.
-    pub(super) alone_until: Option<Identity>,
+    /// Rows that failed. They go alone, for a failed batch blames innocents; and only they: what the sink had taken before flows again, or a bad row
+    /// at the end of a large transaction would take longer than the sink leaves a group open, and never pass.
+    suspected: BTreeSet<Identity>,
     /// Rows that failed alone. They are set aside without being sent.
     judged: BTreeMap<Identity, Cause>,
-    /// Letters that failed. They go alone.
+    /// The same of letters.
     suspects: BTreeSet<LetterId>,
     /// Letters that failed alone, and why. They lie there still, and only that has to be written down.
     returned: BTreeMap<LetterId, String>,
@@ -27,7 +28,7 @@ pub struct Lessons {
 impl Lessons {
     /// A row failed among others.
     pub(super) fn suspect_row(&mut self, row: Identity) {
-        self.alone_until = self.alone_until.max(Some(row));
+        self.suspected.insert(row);
     }
 
     /// A row failed alone.
@@ -49,6 +50,11 @@ impl Lessons {
     /// Why a row is to be set aside, where it was judged.
     pub(super) fn judgement(&self, row: Identity) -> Option<&Cause> {
         self.judged.get(&row)
+    }
+
+    /// Whether a row has to go alone.
+    pub(super) fn is_row_suspect(&self, row: Identity) -> bool {
+        self.suspected.contains(&row)
     }
 
     /// Why a letter lies there still, where that is not written down.
@@ -79,8 +85,13 @@ impl Lessons {
         self.keep_rows(|row| row.timeline == timeline);
     }
 
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Identity> {
+        self.suspected.iter().chain(self.judged.keys())
+    }
+
     fn keep_rows(&mut self, is_kept: impl Fn(&Identity) -> bool) {
-        self.alone_until = self.alone_until.filter(&is_kept);
+        self.suspected.retain(&is_kept);
         self.judged.retain(|row, _| is_kept(row));
     }
 }

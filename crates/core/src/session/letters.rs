@@ -52,6 +52,8 @@ pub(super) struct Letters {
     ends: Queue<(LetterId, Conclusion)>,
     /// Letters that have ended in this session, whatever a store says that is behind.
     ended: BTreeSet<LetterId>,
+    /// Letters that waited for another one and have failed by themselves since, on the same terms.
+    became_roots: BTreeSet<LetterId>,
     /// See [`commit_in_groups`](Self::commit_in_groups).
     is_grouping: bool,
     /// The letters of which the open group says how they ended, and whether for good.
@@ -126,6 +128,7 @@ impl Letters {
             opening: BTreeSet::new(),
             ends: Queue::default(),
             ended: BTreeSet::new(),
+            became_roots: BTreeSet::new(),
             is_grouping: false,
             concluded: BTreeMap::new(),
             unseen: 0,
@@ -236,6 +239,7 @@ impl Letters {
         let is_ended = !matches!(conclusion, Conclusion::Returned(_));
         if is_ended {
             self.ended.insert(letter);
+            self.became_roots.remove(&letter);
         }
         if self.is_grouping {
             self.concluded.insert(letter, is_ended);
@@ -243,6 +247,9 @@ impl Letters {
         match conclusion {
             Conclusion::Returned(_) => {
                 self.lying.has_returned(&share);
+                if !share.is_root {
+                    self.became_roots.insert(letter);
+                }
                 return self.counts.returned += 1;
             }
             Conclusion::Sent => self.counts.replayed += 1,
@@ -336,11 +343,12 @@ impl Letters {
         if request != Request::Drop && self.is_of_another_relation(letter) {
             return self.hold(letter.parking_key.clone());
         }
-        let (key, is_root) = (letter.parking_key.clone(), letter.cause.is_root());
+        let (key, became_root) = (letter.parking_key.clone(), self.became_roots.contains(&id));
+        let parked_bytes = if became_root { 0 } else { letter.parked_bytes() };
         if request != Request::Drop && !self.is_grouping && key.as_ref().is_some_and(|key| !self.opened.contains(key)) {
             self.hold(key.clone());
         }
-        self.replays.insert(id, Share { key, is_root, parked_bytes: letter.parked_bytes() });
+        self.replays.insert(id, Share { key, is_root: became_root || letter.cause.is_root(), parked_bytes });
         let given_back = match (request, failed) {
             (Request::Drop, _) => return self.end(id, Conclusion::Dropped),
             (Request::Replay | Request::ReplayChanged, Some(reason)) => Err(reason.clone()),
@@ -467,6 +475,18 @@ impl Letters {
 
     pub(super) fn open(&self) -> u64 {
         self.lying.letters
+    }
+
+    /// How many letters lie there or are on their way, how many of them for a reason of their own, and how many bytes wait for another one.
+    #[cfg(test)]
+    pub(super) fn counted(&self) -> [u64; 3] {
+        [self.lying.letters, self.lying.roots, self.lying.parked_bytes]
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_known(&self, key: &ParkingKey) -> bool {
+        let keys = self.lying.keys.get(&key.table);
+        keys.is_some_and(|keys| keys.contains_key(&(key.route.clone(), key.key.clone())))
     }
 
     /// One that is under way comes after whatever was answered before it, and tells of that too.

@@ -43,8 +43,6 @@ pub(super) struct Outbound {
     /// See [`commit_in_groups`](Self::commit_in_groups).
     is_grouping: bool,
     pub(super) lessons: Lessons,
-    /// See [`Lessons::alone_until`].
-    singly_until: Option<Identity>,
     pub(super) stale_reports: u64,
 }
 
@@ -83,20 +81,14 @@ impl Outbound {
             verdict: None,
             is_grouping: false,
             lessons: Lessons::default(),
-            singly_until: None,
             stale_reports: 0,
         }
     }
 
-    /// What is handed over becomes visible as one group. It begins with one record at a time, up to and with the row at which an earlier group
-    /// failed, where one did.
+    /// What is handed over becomes visible as one group. What failed an earlier one goes alone.
     pub(super) fn commit_in_groups(&mut self, lessons: Lessons) {
         self.is_grouping = true;
         self.letters.commit_in_groups();
-        self.singly_until = lessons.alone_until;
-        if self.singly_until.is_some() {
-            self.flow = Flow::Singly { alone_until: Ticket(u64::MAX) };
-        }
         self.lessons = lessons;
     }
 
@@ -192,7 +184,6 @@ impl Outbound {
     /// The sink reported on a record.
     pub(super) fn settle(&mut self, delivery: Delivery, now: Moment) {
         let Delivery { ticket, outcome } = delivery;
-        self.end_singly_behind(ticket);
         let was_alone = self.is_alone(ticket);
         let letter = self.letter_of(ticket);
         let report = match &outcome {
@@ -262,17 +253,6 @@ impl Outbound {
         self.verdict.as_ref()
     }
 
-    /// Once the row at which an earlier session failed is with the sink, alone, those behind it may flow again.
-    fn end_singly_behind(&mut self, ticket: Ticket) {
-        let is_reached = |until: Identity| self.ledger.record(ticket).is_some_and(|record| record.identity >= until);
-        if self.singly_until.is_some_and(is_reached)
-            && let Flow::Singly { alone_until } = &mut self.flow
-        {
-            self.singly_until = None;
-            *alone_until = ticket;
-        }
-    }
-
     /// Whether a record may be handed over now.
     fn may_publish(&self) -> bool {
         match self.flow {
@@ -302,6 +282,7 @@ impl Outbound {
             _ if self.letters.is_parked(ticket, row) => Cause::Parked,
             (Err(fault), _) => Cause::Row(fault.reason.clone()),
             (Ok(_), Some(cause)) => cause.clone(),
+            (Ok(_), None) if self.lessons.is_row_suspect(*identity) => return Fate::PublishAlone,
             (Ok(_), None) => return Fate::Publish,
         };
         match self.letters.limit(&cause, row) {

@@ -48,6 +48,9 @@ impl World {
                 && world.server.confirmed >= end
         });
         self.facts.check_nothing_is_missing();
+        self.until("no key is parked once no letter lies there", |world| {
+            world.session.parked_keys() == 0 && world.session.open_letters() == 0
+        });
 
         self.server.write_others(2 << 20);
         note!(self, "others wrote to {:X}", self.server.insert);

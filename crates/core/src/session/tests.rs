@@ -4,6 +4,7 @@ mod delivery;
 mod describing;
 mod ending;
 mod groups;
+mod letters;
 mod progress;
 mod protocol;
 
@@ -16,9 +17,9 @@ use crate::feedback;
 use crate::frame::{Keepalive, StatusUpdate};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Begin, Cell, Commit, Insert, Message};
-use crate::poison::Conclusion;
-use crate::poison::{DeadLetter, OnBadRow, Policy};
-use crate::position::{SettledRows, Timeline};
+use crate::poison::{Conclusion, DeadLetter, LoggedRow, OnBadRow, ParkingKey, Policy};
+use crate::position::{Identity, SettledRows, Timeline};
+use crate::record::{Headers, Record};
 use crate::time::Timestamp;
 
 use super::simulation::server::{TABLES, description, foreign_row, frame, relation, row};
@@ -29,6 +30,7 @@ use crate::poison;
 const OUTBOX: usize = 0;
 const FOREIGN: usize = 2;
 const START: u64 = 0x1000;
+const LETTER: LetterId = LetterId(7);
 
 /// A session, and somebody who does what it asks for.
 struct Desk {
@@ -129,6 +131,16 @@ impl Desk {
     fn row_of(&mut self, length: usize) -> &mut Self {
         let payload = Bytes::from(vec![b'x'; length]);
         let new = row(0, "00000000-0000-4000-8000-000000000001", "order", "1", &payload);
+        self.receive(&Message::Insert(Insert { relation: TABLES[OUTBOX].0, new }))
+    }
+
+    /// A row of this key, or of none.
+    fn row_of_key(&mut self, key: Option<&str>) -> &mut Self {
+        let payload = Bytes::from_static(b"x");
+        let mut new = row(0, "00000000-0000-4000-8000-000000000001", "order", key.unwrap_or_default(), &payload);
+        if key.is_none() {
+            new.cells[2] = Cell::Null;
+        }
         self.receive(&Message::Insert(Insert { relation: TABLES[OUTBOX].0, new }))
     }
 
@@ -261,6 +273,29 @@ impl Desk {
     fn watermark(&self) -> u64 {
         self.session.watermark().get()
     }
+}
+
+/// A letter of the key of the rows lies there.
+fn start_with_a_letter() -> Start {
+    let parked = vec![(parking_key(), 1)];
+    Start { inventory: Inventory { letters: 1, parked, roots: 1, parked_bytes: 0 }, ..start() }
+}
+
+fn parking_key() -> ParkingKey {
+    let (route, key) = (Some(Bytes::from_static(b"order")), Bytes::from_static(b"1"));
+    ParkingKey { table: outboxes()[OUTBOX].table.clone(), route, key }
+}
+
+fn marked(request: Request) -> Vec<Marked> {
+    let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x800), ordinal: 0 };
+    let (topic, headers) = (std::sync::Arc::from("order"), Headers::new());
+    let record = Record { identity, topic, key: None, value: None, headers, timestamp_ms: 0, partition: None };
+    let letter = LoggedRow::default().letter(identity, poison::Cause::Row("it was bad".to_owned()), Some(record));
+    vec![Marked { id: LETTER, request, letter: DeadLetter { parking_key: Some(parking_key()), ..letter }, fetched: None }]
+}
+
+fn row_cause(reason: &str) -> poison::Cause {
+    poison::Cause::Row(reason.to_owned())
 }
 
 /// Nothing is set aside.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::failure::{Class, Failure};
 use crate::ledger::Origin;
 use crate::lsn::Lsn;
-use crate::poison::{Conclusion, Inventory, OnBadRow, OnClosedRoute, Policy};
+use crate::poison::{Conclusion, Inventory, LetterId, OnBadRow, OnClosedRoute, Policy};
 use crate::port::{Delivery, Ticket};
 use crate::position::{Progress, Timeline};
 use crate::session::{Action, Cause, End, Grouping, Lessons, Notice, Session, SessionError, Settings, Start};
@@ -59,13 +59,14 @@ struct Tally {
     held_between: u64,
     /// Letters that were offered again after they had ended.
     stale_marks: u64,
+    promotions: u64,
 }
 
 impl Tally {
-    fn counts(&mut self) -> [&mut u64; 17] {
+    fn counts(&mut self) -> [&mut u64; 18] {
         let Self { commits, idle_commits, large_groups, unknown, aborted, bad_rows, kills, old, .. } = self;
         let Self { set_aside, parked, replayed, returned, dropped, letter_commits, .. } = self;
-        let Self { held_groups, held_between, stale_marks, .. } = self;
+        let Self { held_groups, held_between, stale_marks, promotions, .. } = self;
         [
             commits,
             idle_commits,
@@ -84,6 +85,7 @@ impl Tally {
             held_groups,
             held_between,
             stale_marks,
+            promotions,
         ]
     }
 
@@ -228,7 +230,8 @@ impl World {
     }
 
     fn suffer(&mut self) {
-        match self.random.below(9) {
+        match self.random.below(10) {
+            8 => self.promote(),
             0 => {
                 self.tally.kills += 1;
                 self.next_ticket = Ticket(0);
@@ -259,6 +262,16 @@ impl World {
     fn lose_source(&mut self) {
         if self.stream.take().is_some() {
             self.session.source_lost(self.now);
+        }
+    }
+
+    /// A standby takes over that has all that is committed here, and maybe nothing else. At the same place there may be another row.
+    fn promote(&mut self) {
+        if self.committing.is_none() {
+            self.tally.promotions += 1;
+            self.server.promote(self.stored, &mut self.facts, &mut self.random);
+            note!(self, "promoted: timeline {}", self.server.timeline);
+            self.begin();
         }
     }
 
@@ -357,8 +370,11 @@ impl World {
         self.committing = Some(progress);
     }
 
+    /// All of it becomes visible at once. What is given up stands in nobody's way.
     fn apply(&mut self, progress: Progress) {
         let Group { records, letters, ends } = std::mem::take(&mut self.broker.group);
+        let (dropped, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, end)| *end == Conclusion::Dropped);
+        self.conclude(dropped);
         for record in records {
             // It breaks off where an event is there already, or comes before one that is.
             self.facts.deliver(LANE, &record);
@@ -366,6 +382,14 @@ impl World {
         for letter in letters {
             assert!(self.letters.set_aside(letter, &mut self.facts), "a row was set aside twice");
         }
+        self.conclude(others);
+        self.letters.check_exactly_once(&self.facts);
+        self.letters.check(&self.settings.poison);
+        self.stored = progress.position;
+        self.server.check_durable(progress.position, &self.facts);
+    }
+
+    fn conclude(&mut self, ends: Vec<(LetterId, Conclusion)>) {
         for (id, conclusion) in ends {
             assert!(self.letters.is_open(id), "{id:?} ended twice");
             self.letters.conclude(id, &conclusion, &mut self.facts);
@@ -373,10 +397,6 @@ impl World {
                 self.blame.returned(id);
             }
         }
-        self.letters.check_exactly_once(&self.facts);
-        self.letters.check(&self.settings.poison);
-        self.stored = progress.position;
-        self.server.check_durable(progress.position, &self.facts);
     }
 
     fn finish_commit(&mut self) {
@@ -401,6 +421,8 @@ impl World {
         assert_eq!(self.session.open_letters(), inventory.letters + on_their_way as u64, "letters");
         if on_their_way == 0 {
             assert_eq!(self.session.parked_keys(), inventory.parked.len(), "parked keys");
+            let [_, roots, parked_bytes] = self.session.outbound.letters.counted();
+            assert_eq!((roots, parked_bytes), (inventory.roots, inventory.parked_bytes), "roots and parked bytes");
         }
     }
 
@@ -510,6 +532,7 @@ impl World {
         let Broker { out, group, is_broken, .. } = &self.broker;
         let is_clean = out.is_empty() && group.len() == 0 && !is_broken;
         assert!(is_clean || end.needs_reset, "what was not committed would come with the next group");
+        assert!(end.lessons.rows().all(|row| row.commit_lsn >= end.position), "it remembers what is committed");
         self.lessons.clone_from(&end.lessons);
         let stops = self.settings.poison.on_bad_row == OnBadRow::Stop;
         match &end.cause {
@@ -528,7 +551,9 @@ impl World {
             Cause::Undeliverable(identity, _) => {
                 assert!(stops, "it could have been set aside: {identity:?}");
                 // The operator makes the broker take the row.
-                let event = self.facts.events.iter_mut().find(|event| event.identity == *identity).unwrap();
+                let place = (identity.commit_lsn, identity.ordinal);
+                let mut events = self.facts.events.iter_mut();
+                let event = events.find(|event| event.place() == place && !event.is_lost).unwrap();
                 assert!(event.is_bad, "an innocent row was judged: {identity:?}");
                 event.is_bad = false;
                 self.tally.bad_rows += 1;

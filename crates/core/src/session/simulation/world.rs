@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) store: Store,
     pub(super) catalogue: Catalogue,
     pub(super) letters: LetterStore,
+    /// When the session was told last that the letters have failed.
+    pub(super) letters_failed_at: Option<Moment>,
     /// The configuration fits the rows of every table, from the next session on.
     pub(super) is_mended: bool,
     pub(super) settings: Settings,
@@ -112,6 +114,7 @@ impl World {
             store: Store { position, commit_time: None, saving: None, is_away: false },
             catalogue: Catalogue::default(),
             letters: LetterStore::default(),
+            letters_failed_at: None,
             is_mended: false,
             settings,
             session,
@@ -157,16 +160,16 @@ impl World {
                 }
                 Some(Action::SetAside(ticket, letter)) => {
                     note!(self, "set aside {ticket:?}, event {}: {:?}", letters::event_of(&letter), letter.cause);
-                    self.letters.orders.push_back(StoreOrder::SetAside(ticket, letter));
+                    self.order(StoreOrder::SetAside(ticket, letter));
                 }
                 Some(Action::Conclude(letter, conclusion)) => {
                     note!(self, "conclude {letter:?}: {conclusion:?}");
-                    self.letters.orders.push_back(StoreOrder::Conclude(letter, conclusion));
+                    self.order(StoreOrder::Conclude(letter, conclusion));
                 }
                 Some(Action::TakeInventory) => {
                     note!(self, "take the inventory");
                     self.tally.inventories += 1;
-                    self.letters.orders.push_back(StoreOrder::Inventory);
+                    self.order(StoreOrder::Inventory);
                 }
                 Some(Action::ResetSink) => {
                     note!(self, "reset the sink");
@@ -194,8 +197,32 @@ impl World {
     pub(super) fn check(&mut self) {
         self.watch.check(&self.session, &self.settings);
         self.letters.check(&self.settings.poison);
+        self.check_counts();
         let trouble = self.session.trouble();
-        self.tally.held += u64::from(trouble.is_some_and(|trouble| trouble.reason.contains("walpost dlq list")));
+        let is_held = trouble.is_some_and(|trouble| trouble.reason.contains("walpost dlq list"));
+        assert!(!is_held || self.session.owed().records > 0, "it says that a row is held, and there is none");
+        self.tally.held += u64::from(is_held);
+    }
+
+    /// What the session knows of the letters may be too much and is never too little; it may not know yet how some ended.
+    fn check_counts(&self) {
+        let letters = &self.session.outbound.letters;
+        if letters.has_ends() {
+            return;
+        }
+        let Inventory { letters: open, parked, roots, parked_bytes } = self.letters.inventory();
+        let (known, lying) = (letters.counted(), [open, roots, parked_bytes]);
+        assert!(known.iter().zip(&lying).all(|(known, lies)| known >= lies), "of {lying:?} it knows {known:?}");
+        let unknown = parked.iter().find(|(key, _)| !letters.is_known(key));
+        assert_eq!(unknown, None, "a letter lies there, and its key is not parked");
+    }
+
+    /// The session asks something of the store of the letters; not at once after it has failed.
+    fn order(&mut self, order: StoreOrder) {
+        let least = self.settings.retry_initial / 2;
+        let is_patient = self.letters_failed_at.is_none_or(|failed_at| self.now.since(failed_at) >= least);
+        assert!(is_patient, "the store of the letters has just failed");
+        self.letters.orders.push_back(order);
     }
 
     /// The store of the letters answers some of what it was asked for, or fails.
@@ -207,6 +234,7 @@ impl World {
             self.letters.fail(&mut self.facts, &mut self.random);
             note!(self, "the letters have failed");
             self.tally.failed_letters += 1;
+            self.letters_failed_at = Some(self.now);
             self.session.letters_failed("it is away", self.now);
             return self.check();
         }
@@ -488,6 +516,7 @@ impl World {
     }
 
     fn begin(&mut self, start: &Start) {
+        self.letters_failed_at = None;
         // Nobody waits for what was asked of the store any more.
         self.letters.fail(&mut self.facts, &mut self.random);
         self.session.outbound.ledger.aside().for_each(|identity| self.facts.delay(identity));

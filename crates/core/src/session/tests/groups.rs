@@ -1,12 +1,6 @@
 //! What becomes of rows that cannot be delivered, and of their letters, where records, letters and position are committed as one.
 
 use super::*;
-use crate::poison::{LoggedRow, ParkingKey};
-use crate::position::Identity;
-use crate::record::Headers;
-use crate::record::Record;
-
-const LETTER: LetterId = LetterId(7);
 
 fn settings() -> Settings {
     let interval = Duration::from_secs(60);
@@ -16,30 +10,6 @@ fn settings() -> Settings {
 
 fn with_flood_limit(flood_limit: u64) -> Settings {
     Settings { poison: Policy { flood_limit, ..Policy::default() }, ..settings() }
-}
-
-/// A letter of the key of the rows lies there.
-fn start_with_a_letter() -> Start {
-    let parked = vec![(parking_key(), 1)];
-    Start { inventory: Inventory { letters: 1, parked, roots: 1, parked_bytes: 0 }, ..start() }
-}
-
-fn parking_key() -> ParkingKey {
-    let (route, key) = (Some(Bytes::from_static(b"order")), Bytes::from_static(b"1"));
-    ParkingKey { table: outboxes()[OUTBOX].table.clone(), route, key }
-}
-
-fn marked(request: Request) -> Vec<Marked> {
-    let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x800), ordinal: 0 };
-    let (topic, headers) = (std::sync::Arc::from("order"), Headers::new());
-    let record = Record { identity, topic, key: None, value: None, headers, timestamp_ms: 0, partition: None };
-    let letter = LoggedRow::default().letter(identity, poison::Cause::Row("it was bad".to_owned()), Some(record));
-    let letter = DeadLetter { parking_key: Some(parking_key()), ..letter };
-    vec![Marked { id: LETTER, request, letter, fetched: None }]
-}
-
-fn row_cause(reason: &str) -> poison::Cause {
-    poison::Cause::Row(reason.to_owned())
 }
 
 impl Desk {
@@ -98,13 +68,33 @@ fn a_row_that_fails_alone_takes_its_group_with_it_and_is_set_aside_by_the_next_s
     assert!(matches!(end.cause, Cause::Aborted(..)), "{end:?}");
 
     let mut third = second.next(&end, 1);
-    assert_eq!(third.transaction(0x2000, 2).asked(), publications([6]));
+    let judged = Asked::SetAside(7, row_cause("it failed"));
+    assert_eq!(third.transaction(0x2000, 2).asked_and_taken(), [Asked::Publish(6), judged]);
     third.deliver(6).transaction(0x3000, 1);
     let parked = Asked::SetAside(8, poison::Cause::Parked);
-    let expected = [Asked::SetAside(7, row_cause("it failed")), parked, Asked::Commit(0x3030)];
-    assert_eq!(third.asked_and_taken(), expected, "the row behind it is of its key");
+    assert_eq!(third.asked_and_taken(), [parked, Asked::Commit(0x3030)], "the row behind it is of its key");
     third.commit_succeeds().lose_source();
     assert_eq!(*third.end().lessons, Lessons::default(), "what is committed teaches nothing any more");
+}
+
+#[test]
+fn of_a_large_transaction_only_the_rows_that_failed_go_alone_and_those_around_them_flow() {
+    let mut desk = Desk::with(settings());
+    assert_eq!(desk.transaction(0x2000, 100).asked(), publications(0..100));
+    for ticket in 0..96 {
+        desk.deliver(ticket);
+    }
+    let failures = [(96, Class::Row), (97, Class::Row), (98, Class::Withdrawn), (99, Class::Withdrawn)];
+    let end = failures.iter().fold(&mut desk, |desk, (ticket, class)| desk.fail(*ticket, *class)).end();
+
+    let mut second = desk.next(&end, 1);
+    assert_eq!(second.transaction(0x2000, 100).asked(), publications(100..196), "the sink had those");
+    for ticket in 100..196 {
+        second.deliver(ticket);
+    }
+    assert_eq!(second.asked(), publications([196]), "alone");
+    assert_eq!(second.deliver(196).asked(), publications([197]), "alone");
+    assert_eq!(second.deliver(197).asked(), publications([198, 199]), "they were innocent");
 }
 
 #[test]
@@ -309,7 +299,7 @@ fn a_sink_that_takes_nothing_after_a_record_that_failed_is_awaited_until_it_says
         assert_eq!(desk.asked_and_taken(), [], "no reset, and no end yet");
         let end = desk.fail(0, Class::Row).end();
         assert!(matches!(end.cause, Cause::Aborted(Some(identity), _) if identity.ordinal == 0), "{end:?}");
-        assert_eq!(end.lessons.alone_until.map(|row| row.ordinal), Some(0));
+        assert_eq!(end.lessons.rows().map(|row| row.ordinal).collect::<Vec<_>>(), [0]);
     }
     let mut desk = Desk::with(settings());
     desk.begin(0x2000).rows(1);

@@ -1,0 +1,151 @@
+//! What becomes of rows that cannot be delivered, and of their keys, where the letters have a store of their own.
+
+use super::*;
+
+fn with_policy(poison: Policy) -> Settings {
+    Settings { poison, ..Settings::default() }
+}
+
+fn parked() -> poison::Cause {
+    poison::Cause::Parked
+}
+
+/// Why a row of [`Desk::bad_row`] is set aside.
+fn is_row_fault(asked: &Asked, ticket: u64) -> bool {
+    matches!(asked, Asked::SetAside(number, poison::Cause::Row(_)) if *number == ticket)
+}
+
+impl Desk {
+    fn set_aside(&mut self, ticket: u64) -> &mut Self {
+        self.session.set_aside(Ticket(ticket), true);
+        self
+    }
+
+    fn trouble(&self) -> String {
+        self.session.trouble().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_row_of_a_parked_key_is_set_aside_and_the_rows_of_other_keys_go_on() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    desk.begin(0x2000).row_of_key(Some("1")).row_of_key(Some("2")).row_of_key(None).commit(0x2000, 0x2030);
+    let expected = [Asked::Publish(1), Asked::Publish(2), Asked::SetAside(0, parked())];
+    assert_eq!(desk.asked_besides(START), expected);
+    desk.deliver(1).deliver(2);
+    assert_eq!(desk.watermark(), START, "the letter is not durable");
+    assert_eq!(desk.set_aside(0).watermark(), 0x2030);
+}
+
+#[test]
+fn a_row_that_fails_alone_is_set_aside_and_those_that_failed_with_it_are_published() {
+    let mut desk = Desk::with(Settings::default());
+    desk.begin(0x2000).row_of_key(Some("1")).row_of_key(Some("2")).row_of_key(Some("3")).commit(0x2000, 0x2030);
+    assert_eq!(desk.asked_besides(START), publications([0, 1, 2]));
+    desk.fail(0, Class::Row).fail(1, Class::Row).fail(2, Class::Row);
+    assert_eq!(desk.asked_besides(START), [Asked::Reset]);
+    desk.reset_succeeds().wait(Duration::from_secs(1));
+    assert_eq!(desk.asked_besides(START), publications([0]));
+    assert_eq!(desk.deliver(0).asked_besides(START), publications([1]));
+    assert_eq!(
+        desk.fail(1, Class::Row).asked_besides(START),
+        [Asked::Reset, Asked::SetAside(1, row_cause("it failed"))]
+    );
+    desk.set_aside(1).reset_succeeds().wait(Duration::from_secs(1));
+    assert_eq!(desk.asked_besides(START), publications([2]));
+    assert_eq!(desk.deliver(2).watermark(), 0x2030);
+}
+
+#[test]
+fn nothing_waits_behind_a_row_without_a_key_or_where_letters_may_be_overtaken() {
+    let mut desk = Desk::with(Settings::default());
+    desk.begin(0x2000).row_of_key(None);
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+    desk.refuse(0, refused(Class::Row));
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)), "alone");
+    desk.refuse(0, refused(Class::Row)).row_of_key(None);
+    assert_eq!(desk.asked_besides(START), [Asked::Publish(1), Asked::SetAside(0, row_cause("refused"))]);
+
+    let overtaking = Policy { on_bad_row: OnBadRow::DeadLetter, ..Policy::default() };
+    let mut desk = Desk::at(start_with_a_letter(), with_policy(overtaking));
+    assert_eq!(desk.transaction(0x2000, 1).asked_besides(START), publications([0]));
+}
+
+#[test]
+fn a_row_that_is_set_aside_waits_for_those_before_it_and_one_that_is_parked_for_none() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    desk.begin(0x2000).row_of_key(Some("2")).rows(1).bad_row("3").rows(1);
+    assert_eq!(desk.asked_besides(START), [Asked::Publish(0), Asked::SetAside(1, parked())]);
+    let asked = desk.set_aside(1).deliver(0).asked_besides(START);
+    assert!(is_row_fault(&asked[0], 2), "{asked:?}");
+    assert_eq!(asked[1..], [Asked::SetAside(3, parked())], "in the order of the log");
+}
+
+#[test]
+fn the_flood_limit_counts_what_lies_there_for_a_reason_of_its_own_and_holds_the_next_such_row() {
+    let mut desk = Desk::at(start_with_a_letter(), with_policy(Policy { flood_limit: 1, ..Policy::default() }));
+    desk.begin(0x2000).rows(2).bad_row("3").row_of_key(Some("4")).commit(0x2000, 0x2030);
+    let expected = [Asked::SetAside(0, parked()), Asked::SetAside(1, parked())];
+    assert_eq!(desk.asked_besides(START), expected, "those that wait for another one do not count");
+    assert!(desk.trouble().contains("dead_letter.flood_limit is 1"), "{}", desk.trouble());
+    desk.set_aside(0).set_aside(1);
+    assert_eq!(desk.wait(Duration::from_secs(10)).asked_besides(START), [], "for as long as it takes");
+
+    desk.session.replay(marked(Request::Drop));
+    assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER.0, Conclusion::Dropped)]);
+    desk.session.concluded(LETTER);
+    let asked = desk.asked_besides(START);
+    assert_eq!(asked[0], Asked::Publish(3), "{asked:?}");
+    assert!(is_row_fault(&asked[1], 2), "{asked:?}");
+    assert_eq!(desk.trouble(), "");
+}
+
+#[test]
+fn beyond_the_bytes_that_may_wait_for_a_letter_the_stream_is_held() {
+    let mut desk = Desk::at(start_with_a_letter(), with_policy(Policy { parked_bytes: 1, ..Policy::default() }));
+    desk.begin(0x2000).rows(2).row_of_key(Some("2"));
+    assert_eq!(desk.asked_besides(START), [Asked::SetAside(0, parked())], "one may, however large it is");
+    assert!(desk.trouble().contains("dead_letter.parked_bytes is 1"), "{}", desk.trouble());
+    assert_eq!(desk.set_aside(0).asked_besides(START), []);
+}
+
+#[test]
+fn a_key_is_let_go_once_an_inventory_knows_no_letter_of_it_and_not_on_a_count_alone() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    desk.session.replay(marked(Request::Replay));
+    assert_eq!(desk.asked_besides(START), [Asked::Describe(0)]);
+    desk.session.described(0, &Description::default());
+    assert_eq!(desk.asked_besides(START), publications([0]));
+    assert_eq!(desk.deliver(0).asked_besides(START), [Asked::Conclude(LETTER.0, Conclusion::Sent)]);
+    desk.session.concluded(LETTER);
+    assert_eq!(desk.asked_besides(START), [Asked::TakeInventory]);
+    assert_eq!(desk.session.parked_keys(), 1, "it may have letters that nobody counted");
+    desk.session.inventoried(Inventory::default());
+    assert_eq!(desk.session.parked_keys(), 0);
+    assert_eq!(desk.transaction(0x2000, 1).asked_besides(START), publications([1]));
+}
+
+#[test]
+fn a_store_that_failed_is_asked_again_in_order_after_a_wait_and_what_it_answers_late_counts_for_nothing() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    let expected = [Asked::SetAside(0, parked()), Asked::SetAside(1, parked())];
+    assert_eq!(desk.transaction(0x2000, 2).asked_besides(START), expected);
+    desk.session.letters_failed("it is away", desk.now);
+    assert_eq!(desk.asked_besides(START), [], "not at once");
+    assert!(desk.trouble().contains("it is away"), "{}", desk.trouble());
+    assert_eq!(desk.set_aside(0).set_aside(1).watermark(), START);
+    assert_eq!(desk.wait(Duration::from_secs(1)).asked_besides(START), expected);
+    assert_eq!(desk.set_aside(0).set_aside(1).watermark(), 0x2030);
+    assert_eq!(desk.trouble(), "");
+}
+
+#[test]
+fn a_row_whose_letter_lay_there_already_is_counted_until_an_inventory_tells() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    desk.transaction(0x2000, 1).asked();
+    desk.session.set_aside(Ticket(0), false);
+    assert_eq!(desk.session.open_letters(), 2, "too many park for too long, too few break an order");
+    assert!(desk.asked_besides(START).contains(&Asked::TakeInventory));
+    desk.session.inventoried(start_with_a_letter().inventory);
+    assert_eq!(desk.session.open_letters(), 1);
+}
