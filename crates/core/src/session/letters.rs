@@ -311,8 +311,11 @@ impl Letters {
         self.away_until = Some(moment);
     }
 
-    /// Letters that are marked come now.
+    /// Letters that are marked come now: the store can be read. Whether it can be written, an order tells, where there is one.
     pub(super) fn look_anew(&mut self) {
+        if self.aside.items.is_empty() && self.ends.items.is_empty() && self.inventory == Wanted::No {
+            self.store_answered();
+        }
         if self.replays.is_empty() {
             self.held.clear();
             self.opened = std::mem::take(&mut self.opening);
@@ -332,13 +335,16 @@ impl Letters {
     /// taken where the first is refused.
     pub(super) fn on_marked(&mut self, marked: Marked, failed: Option<&String>) {
         let Marked { id, request, ref letter, .. } = marked;
-        if self.is_held(&letter.parking_key) || self.replays.contains_key(&id) || self.ended.contains(&id) {
+        let is_known = |letters: &Self| letters.ended.contains(&id) || letters.concluded.contains_key(&id);
+        if self.concluded.get(&id) == Some(&false) {
+            // The mark is the one that was acted upon: it has come back.
+            self.hold(letter.parking_key.clone());
+        }
+        if self.replays.contains_key(&id) || is_known(self) {
             return;
         }
-        if let Some(is_ended) = self.concluded.get(&id) {
-            return if !is_ended {
-                self.hold(letter.parking_key.clone())
-            };
+        if self.is_held(letter) {
+            return;
         }
         if request != Request::Drop && self.is_of_another_relation(letter) {
             return self.hold(letter.parking_key.clone());
@@ -383,8 +389,8 @@ impl Letters {
         self.replays.contains_key(&letter)
     }
 
-    fn is_held(&self, key: &Option<ParkingKey>) -> bool {
-        key.as_ref().is_some_and(|key| self.held.contains(key))
+    fn is_held(&self, letter: &DeadLetter) -> bool {
+        letter.parking_key.as_ref().is_some_and(|key| self.held.contains(key))
     }
 
     fn hold(&mut self, key: Option<ParkingKey>) {
