@@ -35,7 +35,7 @@ fn cluster() -> Cluster {
 
 fn settings(cluster: &Cluster) -> Settings {
     let servers = cluster.bootstrap_servers();
-    let given = [("bootstrap.servers", servers.as_str()), ("sasl.username", "app"), ("client.id", "desk")];
+    let given = [("bootstrap.servers", servers.as_str()), ("client.id", "desk")];
     Settings::from_properties(given, Limits { records: 10_000, bytes: 16 << 20 }).unwrap()
 }
 
@@ -139,7 +139,7 @@ async fn a_mark_says_who_asked_for_it_by_user_client_and_person() {
     assert_eq!(desk.mark(&all, Mark::Drop, "alice@box").await.unwrap(), 1);
     let desk = Letters::open(&settings(&cluster), "relay", LETTERS).await.unwrap();
     let page = desk.list(&Filter::default());
-    assert_eq!(page.letters[0].marked_by.as_deref(), Some("app by desk (alice@box)"));
+    assert_eq!(page.letters[0].marked_by.as_deref(), Some("desk (alice@box)"));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use walpost_core::poison::{OnBadRow, OnClosedRoute, Policy};
 use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::edges::{self, Judgement, Sentence};
+use super::files;
 use super::{
     Checkpoint, DeadLetter, Group, Http, Idle, KafkaSettings, LetterStore, Limits, Log, Retry, Routed, Settings, Sink,
     Source, Store,
@@ -143,6 +144,7 @@ impl Conversion<'_> {
         let place = source.url.place.or(source.place);
         let section = Field { value: (), key: source.url.key.clone(), place };
         let connection = self.judged(judgement, &section, &[])?;
+        files::of_source(source, &section, &connection, self.around, self.findings);
         Some(match timeout {
             Some(timeout) => connection.with_connect_timeout(timeout),
             None => connection,
@@ -153,7 +155,7 @@ impl Conversion<'_> {
     fn url(&mut self, source: &raw::Source) -> Option<String> {
         match &source.url.value {
             Some(url) => Some(url.value.clone()),
-            None if source.url.is_typed() => None,
+            None if self.findings.is_at_fault(&source.url.key) || self.findings.is_at_fault("source") => None,
             None if ["PGHOST", "PGDATABASE"].iter().any(|name| self.around.variable(name).is_some()) => {
                 Some("postgres://".to_owned())
             }
@@ -241,6 +243,9 @@ impl Conversion<'_> {
     }
 
     fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Routed> {
+        if typed.is_empty() && self.findings.is_at_fault("outbox") {
+            return None;
+        }
         if typed.is_empty() {
             let reason = "there is none; write [[outbox]] with table = \"public.outbox\" under it";
             self.findings.fault("outbox", None, reason);
@@ -266,7 +271,7 @@ impl Conversion<'_> {
     fn table(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<TableName> {
         let field = &outbox.table;
         let Some(text) = &field.value else {
-            if !field.is_typed() {
+            if !self.findings.is_at_fault(&field.key) {
                 self.findings.fault(&field.key, outbox.place, "it is missing; write table = \"public.outbox\"");
             }
             return None;
@@ -313,6 +318,9 @@ impl Conversion<'_> {
 
     fn store(&mut self, checkpoint: &raw::Checkpoint) -> Option<Store> {
         let path = &checkpoint.path;
+        if self.findings.is_at_fault(&checkpoint.store.key) {
+            return None;
+        }
         match (checkpoint.store.value, &path.value) {
             (StoreKind::File, Some(file)) if file.value.is_empty() => {
                 self.fault(path, "the path is empty; write path = \"/var/lib/walpost/checkpoint\"");
@@ -320,7 +328,7 @@ impl Conversion<'_> {
             }
             (StoreKind::File, Some(file)) => Some(Store::File(PathBuf::from(&file.value))),
             (StoreKind::File, None) => {
-                if !path.is_typed() {
+                if !self.findings.is_at_fault(&path.key) {
                     let reason = "the store \"file\" needs it; write path = \"/var/lib/walpost/checkpoint\"";
                     self.findings.fault(&path.key, checkpoint.store.place, reason);
                 }
@@ -359,8 +367,8 @@ impl Conversion<'_> {
                 let section = Field { value: (), key: typed.kafka.key.clone(), place };
                 self.judged(judgement, &section, &typed.kafka.value.0).map(|()| Store::Kafka(kafka.clone()))
             }
-            Some(Sink::Stdout | Sink::Null) => {
-                let word = typed.r#type.value.word();
+            Some(sink @ (Sink::Stdout | Sink::Null)) => {
+                let word = sink.word();
                 let reason = format!(
                     "the store \"kafka\" is written by the sink \"kafka\", and the sink is {word:?}; write type = \"kafka\" under [sink], or choose another store"
                 );
@@ -404,19 +412,21 @@ impl Conversion<'_> {
 
     fn sink(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<Sink> {
         match sink.r#type.value {
-            SinkKind::Kafka => self.kafka(sink, limits).map(Sink::Kafka),
-            kind if sink.kafka.is_typed() => {
-                let reason = if sink.r#type.is_typed() {
-                    format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word())
-                } else {
-                    "sink.type is missing, and without it the sink is standard output; write type = \"kafka\" under [sink]"
-                        .to_owned()
-                };
+            // What was typed for it has been judged.
+            None if self.findings.is_at_fault(&sink.r#type.key) || self.findings.is_at_fault("sink") => None,
+            None => {
+                let reason = "it is missing; write type = \"kafka\" under [sink]; \"stdout\" and \"null\" are for trying and measuring";
+                self.findings.fault(&sink.r#type.key, sink.place, reason);
+                None
+            }
+            Some(SinkKind::Kafka) => self.kafka(sink, limits).map(Sink::Kafka),
+            Some(kind) if sink.kafka.is_typed() => {
+                let reason = format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word());
                 self.fault(&sink.kafka, reason);
                 None
             }
-            SinkKind::Stdout => Some(Sink::Stdout),
-            SinkKind::Null => Some(Sink::Null),
+            Some(SinkKind::Stdout) => Some(Sink::Stdout),
+            Some(SinkKind::Null) => Some(Sink::Null),
         }
     }
 
@@ -426,12 +436,13 @@ impl Conversion<'_> {
         let (records, bytes) = (count(limits.in_flight_records.value), count(limits.in_flight_bytes.value.0));
         let judgement = edges::kafka(pairs(properties), records, bytes);
         let place = sink.kafka.place.or(sink.r#type.place);
+        files::of_kafka(&sink.kafka, self.around, self.findings);
         self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
     }
 
     /// Where rows are set aside, unless somebody says: with the checkpoint.
     fn letter_store(&mut self, file: &raw::File, sink: Option<&Sink>) -> Option<LetterStore> {
-        let raw::File { checkpoint, dead_letter, sink: typed, .. } = file;
+        let raw::File { checkpoint, dead_letter, .. } = file;
         let follows = match checkpoint.store.value {
             StoreKind::Kafka => LetterStoreKind::Kafka,
             StoreKind::Postgres | StoreKind::File | StoreKind::Slot => LetterStoreKind::Postgres,
@@ -440,8 +451,8 @@ impl Conversion<'_> {
         match (dead_letter.store.value.unwrap_or(follows), sink) {
             (LetterStoreKind::Postgres, _) => Some(LetterStore::Postgres),
             (LetterStoreKind::Kafka, Some(Sink::Kafka(kafka))) => Some(kafka).cloned().map(LetterStore::Kafka),
-            (LetterStoreKind::Kafka, Some(Sink::Stdout | Sink::Null)) if is_typed => {
-                let word = typed.r#type.value.word();
+            (LetterStoreKind::Kafka, Some(sink @ (Sink::Stdout | Sink::Null))) if is_typed => {
+                let word = sink.word();
                 let reason = format!(
                     "the store \"kafka\" is a topic of the sink's cluster, and the sink is {word:?}; write type = \"kafka\" under [sink], or store = \"postgres\""
                 );
@@ -517,6 +528,9 @@ impl Conversion<'_> {
         let initial = self.millis(&retry.initial_ms, 1, MAX_MILLIS);
         let max = self.millis(&retry.max_ms, 1, MAX_MILLIS);
         let (initial, max) = (initial?, max?);
+        if self.findings.is_at_fault(&retry.initial_ms.key) || self.findings.is_at_fault(&retry.max_ms.key) {
+            return None;
+        }
         if initial > max {
             let (initial, max) = (retry.initial_ms.value.0, retry.max_ms.value.0);
             let field = if retry.max_ms.is_typed() { &retry.max_ms } else { &retry.initial_ms };
