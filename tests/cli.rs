@@ -37,7 +37,7 @@ fn binary(arguments: &[&str]) -> Command {
     command
 }
 
-const LEAST: &str = "[source]\nurl = \"postgres://walpost@127.0.0.1:1/app\"\n[[outbox]]\ntable = \"public.outbox\"\n";
+const LEAST: &str = "[source]\nurl = \"postgres://walpost@127.0.0.1:1/app\"\n[[outbox]]\ntable = \"public.outbox\"\n[sink]\ntype = \"stdout\"\n";
 
 #[test]
 fn help_names_every_command_with_examples_and_exit_codes() {
@@ -77,7 +77,7 @@ fn completions_and_manual_pages_come_from_the_program_itself() {
     let page = std::fs::read_to_string(man.join("walpost-run.1")).unwrap();
     assert!(page.contains("Publishes the outbox until SIGTERM"), "{page}");
     let Said { code, errors, .. } = walpost(&["man", "/no/such/folder"], &[]);
-    assert!(code == 1 && errors.contains("name a folder that exists"), "{code}: {errors}");
+    assert!(code == 2 && errors.contains("name a folder that exists"), "{code}: {errors}");
 }
 
 #[test]
@@ -98,6 +98,9 @@ fn what_cannot_be_understood_ends_with_2_and_says_so_on_standard_error() {
         (&["checkpoint", "copy", "--to", "slot"], "write postgres, kafka, or file: and a path"),
         (&["dlq"], "replay"),
         (&["dlq", "show"], "<ID>"),
+        (&["dlq", "show", "abc"], "write the number that `walpost dlq list` shows"),
+        (&["config", "check", "walpost.toml"], "name the file with -c: -c walpost.toml"),
+        (&["import", "debezium", "a.json", "-c", "walpost.toml"], "--checkpoint"),
         (&["dlq", "list", "--state", "gone"], "[possible values: waiting, replay, drop, sent, dropped]"),
         (&["dlq", "list", "--since", "yesterday"], "90s, 30m, 2h, 7d"),
         (&["dlq", "list", "--outbox", "a.b.c"], "more than two parts"),
@@ -124,7 +127,7 @@ fn every_fault_of_a_configuration_is_a_line_and_the_code_is_3() {
         let Said { code, output, errors } = walpost(arguments, &[]);
         assert_eq!((code, output.as_str()), (3, ""), "{arguments:?}");
         let lines: Vec<_> = errors.lines().collect();
-        assert_eq!(lines.len(), 4, "{errors}");
+        assert_eq!(lines.len(), 5, "{errors}");
         assert!(lines[0].starts_with(&format!("{path}:1:1: source.url: the database is missing")), "{errors}");
         assert!(
             lines[1].starts_with(&format!("{path}:2:1: source.slto: there is no such key; did you mean `slot`?")),
@@ -132,6 +135,7 @@ fn every_fault_of_a_configuration_is_a_line_and_the_code_is_3() {
         );
         assert!(lines[2].starts_with(&format!("{path}:3:1: source.slot: \"My-Slot\"")), "{errors}");
         assert!(lines[3].starts_with(&format!("{path}: outbox: there is none")), "{errors}");
+        assert!(lines[4].starts_with(&format!("{path}: sink.type: it is missing")), "{errors}");
     }
 }
 
@@ -153,7 +157,7 @@ fn the_file_is_the_options_else_the_variables_else_walpost_toml_here() {
         let output = command.envs(variables.iter().copied()).current_dir(here).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let said = |file: &str| (Some(0), format!("{file}: good; relay \"walpost\" publishes public.outbox\n"));
+    let said = |file: &str| (Some(0), format!("{file}: good; relay \"walpost\" publishes public.outbox to stdout\n"));
     let nothing = Folder::new();
     assert_eq!(check(&["config", "check"], &[], folder.path()), said("walpost.toml"));
     assert_eq!(check(&["config", "check"], &[("WALPOST_CONFIG", &good)], nothing.path()), said(&good));
@@ -165,8 +169,10 @@ fn the_file_is_the_options_else_the_variables_else_walpost_toml_here() {
 fn warnings_do_not_keep_a_configuration_from_being_good() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
-    let path =
-        folder.write("walpost.toml", "[source]\nurl = \"postgres://u:hunter2@h/d\"\n[[outbox]]\ntable = \"outbox\"\n");
+    let path = folder.write(
+        "walpost.toml",
+        "[source]\nurl = \"postgres://u:hunter2@h/d\"\n[[outbox]]\ntable = \"outbox\"\n[sink]\ntype = \"stdout\"\n",
+    );
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let Said { code, output, errors } = walpost(&["config", "check", "-c", &path], &[]);
     assert_eq!(code, 0, "{errors}");
@@ -176,6 +182,45 @@ fn warnings_do_not_keep_a_configuration_from_being_good() {
     assert!(lines[0].contains("chmod 600") && lines[1].contains("public.outbox is meant"), "{errors}");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(walpost(&["config", "check", "-c", &path], &[]).errors.lines().count(), 1);
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_named_alike_by_every_command_and_the_code_is_12() {
+    let folder = Folder::new();
+    let path = folder.write("walpost.toml", LEAST);
+    let sentence = "PostgreSQL at 127.0.0.1:1 (database \"app\", user \"walpost\") cannot be reached: Connection refused; start \
+                    PostgreSQL, or correct host and port in source.url";
+    for arguments in [
+        &["init"][..],
+        &["repair"],
+        &["checkpoint", "show"],
+        &["checkpoint", "adopt-slot"],
+        &["checkpoint", "forget"],
+        &["dlq", "list"],
+    ] {
+        let Said { code, errors, .. } = walpost(&[arguments, &["-c", &path]].concat(), &[]);
+        assert_eq!(code, 12, "{arguments:?}: {errors}");
+        assert_eq!(errors.matches(sentence).count(), 1, "{arguments:?}: {errors}");
+        assert_eq!(errors.matches("start PostgreSQL").count(), 1, "{arguments:?}: {errors}");
+    }
+    for (command, code) in [("status", 10), ("check", 5)] {
+        let said = walpost(&[command, "-c", &path], &[]);
+        assert_eq!(said.code, code, "{command}: {}", said.output);
+        assert_eq!(said.output.matches(sentence).count(), 1, "{command}: {}", said.output);
+    }
+}
+
+#[test]
+fn brokers_that_cannot_be_reached_are_named_and_the_code_is_12() {
+    let folder = Folder::new();
+    let kafka = "[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"127.0.0.1:1\"\n[checkpoint]\nstore = \"kafka\"\n";
+    let path = folder.write("walpost.toml", &LEAST.replace("[sink]\ntype = \"stdout\"\n", kafka));
+    let Said { code, errors, .. } = walpost(&["dlq", "list", "-c", &path], &[]);
+    assert_eq!(code, 12, "{errors}");
+    assert!(
+        errors.contains("Kafka at 127.0.0.1:1 cannot be reached: ") && errors.contains("; start Kafka, or"),
+        "{errors}"
+    );
 }
 
 #[test]

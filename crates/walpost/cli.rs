@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use walpost_core::lsn::Lsn;
 use walpost_core::time::Timestamp;
@@ -30,6 +31,13 @@ Examples:
   walpost init -c walpost.toml --dry-run   print the SQL that prepares the database
   walpost init -c walpost.toml             run it: publication, tables, slot, first checkpoint
   walpost run -c walpost.toml              publish until SIGTERM";
+
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  walpost repair                                    what is wrong, and every way out
+  walpost repair --fill                             what would be published from the tables
+  walpost repair --fill --yes                       make the slot anew and publish it
+  walpost repair --recreate --accept-gap --yes      make the slot anew and leave the gap";
 
 /// Publishes a PostgreSQL transactional outbox to Kafka, from the write-ahead log.
 #[derive(Debug, Parser)]
@@ -61,19 +69,16 @@ enum Command {
     Init(Init),
     /// Look for everything that would keep the relay from running, and change nothing
     Check(ConfigFile),
-    /// Look after the checkpoint
+    /// Show, move, copy or delete the stored position
     #[command(subcommand)]
     Checkpoint(Checkpoint),
-    /// Show what is wrong between server, slot and checkpoint, and the ways out; go one of them
+    /// List the ways to recover, and carry one out
     #[command(
         long_about = "Shows how server, slot and checkpoint stand to each other, what is known of a gap, and every way out of it with what it loses or repeats. \
                       Ends with 0 where the relay may start, else with the code that its start would end with.\n\n\
                       A way is chosen by an option. Without --yes it is only shown what it would come to.",
-        after_help = "Examples:\n  walpost repair                                    what is wrong, and every way out\n  \
-                      walpost repair --fill                             what would be published from the tables\n  \
-                      walpost repair --fill --yes                       make the slot anew and publish it\n  \
-                      walpost repair --recreate --accept-gap --yes      make the slot anew and leave the gap",
-        after_long_help = Exit::table()
+        after_help = REPAIR_EXAMPLES,
+        after_long_help = format!("{REPAIR_EXAMPLES}\n\n{}", Exit::table())
     )]
     Repair(Repair),
     /// Print how things stand, and end with 10 where not all is well
@@ -82,13 +87,13 @@ enum Command {
                       table, and a sentence for each thing that is not well. Works while no relay runs, and changes nothing."
     )]
     Status(Status),
-    /// Look after the rows that were set aside
+    /// Inspect, replay or drop dead letters (rows that could not be delivered)
     #[command(subcommand)]
     Dlq(dlq::Dlq),
     /// Look after the configuration file; connects to nothing
     #[command(subcommand)]
     Config(Config),
-    /// Make a configuration file of another relay's
+    /// Convert a Debezium connector's configuration
     #[command(subcommand)]
     Import(Import),
     /// Print what a shell needs to complete our command lines
@@ -138,7 +143,7 @@ struct Init {
     /// Create the outbox tables too, in the reference form
     #[arg(long)]
     with_outbox: bool,
-    /// Print the SQL and run nothing
+    /// Connect, print the SQL that is still needed, and run nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -157,7 +162,7 @@ struct Repair {
     /// Make the slot anew, and publish what lies between from the tables
     #[arg(long, group = "way")]
     fill: bool,
-    /// The gap is accepted
+    /// Confirm that rows in the gap are never published (required with --recreate)
     #[arg(long, requires = "recreate")]
     accept_gap: bool,
     /// How much earlier than the checkpoint's last commit the rows are to begin: longer than any commit takes; by a column, longer than any transaction takes
@@ -175,7 +180,7 @@ struct Repair {
     /// Pass over rows that cannot be published, with a line of the log each, instead of setting them aside or ending at the first
     #[arg(long, requires = "fill")]
     skip_bad: bool,
-    /// Do it, instead of showing what it would come to
+    /// Really do it; without it nothing is changed
     #[arg(long, requires = "way")]
     yes: bool,
     /// Show it as JSON
@@ -223,7 +228,11 @@ const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 enum Checkpoint {
     /// Print the checkpoint and where the slot stands
     Show(ConfigFile),
-    /// Go on from where the slot stands, whatever the checkpoint says; rows between the two are not published
+    /// Make the slot's position the checkpoint, at once; a slot that is ahead of it LOSES the rows in between
+    #[command(long_about = "Makes the position of the slot the checkpoint, whatever is stored. It acts at once.\n\n\
+                      Where the slot is behind the checkpoint, the rows in between are published again. Where the slot is ahead of it, the rows in \
+                      between are LOST: they are never published. `walpost repair --adopt-slot` shows first which of the two it is, and changes nothing \
+                      without --yes.")]
     AdoptSlot(ConfigFile),
     /// Delete the checkpoint; the next start goes on from where the slot stands
     Forget(ConfigFile),
@@ -267,11 +276,13 @@ enum Import {
                       refuses until somebody decides. Passwords are never printed.\n\n\
                       A FILE is a connector as JSON (as it is posted to Connect, or the map alone, or several of them), a connector or a worker in a properties \
                       file, or Debezium Server's application.properties. Add the worker's file: it says which brokers and which converters.\n\n\
-                      With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would. \
+                      With --checkpoint or --offsets it also takes over how far the stopped connector got, and makes what `walpost init` would: the checkpoint is \
+                      written where the configuration that is made keeps it, or, with -c walpost.toml, where that file does. With -c no configuration is printed. \
                       docs/handover.md has the whole way, and the way back.",
         after_help = "Examples:\n  walpost import debezium orders.json connect-distributed.properties > walpost.toml\n  \
                       walpost import debezium connectors.json worker.properties -o /etc/walpost\n  \
-                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties -o /etc/walpost"
+                      curl -s connect:8083/connectors?expand=info | walpost import debezium /dev/stdin worker.properties -o /etc/walpost\n  \
+                      walpost import debezium orders.json connect-distributed.properties -c walpost.toml --offsets kafka:connect-offsets"
     )]
     Debezium(ImportDebezium),
 }
@@ -284,15 +295,18 @@ struct ImportDebezium {
     /// Write one file a connector into this folder, instead of to standard output, which takes one connector alone; what is there is not overwritten
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// The configuration that was made of the connector, as it is now: the checkpoint is written where it says, and none is made anew
+    #[arg(short = 'c', long = "config", value_name = "CONFIG", requires = "position", conflicts_with = "output")]
+    config: Option<PathBuf>,
     /// Which Debezium runs the connector, such as 2.7: what a configuration leaves out depends on it
     #[arg(long, value_name = "X.Y")]
     debezium_version: Option<commands::Version>,
     /// Make the slot's position the checkpoint; what the connector published after it is published again
-    #[arg(long, conflicts_with = "offsets")]
+    #[arg(long, group = "position")]
     checkpoint: bool,
     /// Make the offset that Connect stored the checkpoint, so that nothing that it covers is published again: the file of a standalone worker or of Debezium Server, or
     /// kafka:TOPIC (kafka:TOPIC@HOST:PORT for other brokers)
-    #[arg(long, value_name = "OFFSETS")]
+    #[arg(long, value_name = "OFFSETS", group = "position")]
     offsets: Option<commands::Offsets>,
 }
 
@@ -300,9 +314,9 @@ struct ImportDebezium {
 enum Config {
     /// Print every fault of the configuration, one a line
     Check(ConfigFile),
-    /// Print the manual of the configuration file, as Markdown
+    /// Print the reference of the configuration file, as Markdown
     Reference,
-    /// Print the manual of the figures that /metrics shows, as Markdown
+    /// Print the reference of the metrics that /metrics shows, as Markdown
     Metrics,
     /// Print what becomes of every option of Debezium, as Markdown
     Debezium,
@@ -316,10 +330,24 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(refusal) => {
             // Help that nobody reads to the end is no error.
             let _ = refusal.print();
+            if let Some(hint) = hint_of(&refusal) {
+                complain(&hint);
+            }
             if refusal.use_stderr() { Exit::Usage } else { Exit::Success }
         }
     };
     exit.into()
+}
+
+/// What to write where a configuration file was named without its option.
+fn hint_of(refusal: &clap::Error) -> Option<String> {
+    let is_unknown = refusal.kind() == ErrorKind::UnknownArgument;
+    match refusal.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) if is_unknown && argument.ends_with(".toml") => {
+            Some(format!("name the file with -c: -c {argument}"))
+        }
+        _ => None,
+    }
 }
 
 fn perform(command: Command) -> Exit {
@@ -358,10 +386,17 @@ fn perform(command: Command) -> Exit {
         Command::Config(Config::Metrics) => print(&manual::render()),
         Command::Config(Config::Debezium) => print(&debezium::page::render()),
         Command::Import(Import::Debezium(asked)) => {
-            let ImportDebezium { files, output, debezium_version, checkpoint, offsets } = asked;
+            let ImportDebezium { files, output, config, debezium_version, checkpoint, offsets } = asked;
             let slot = checkpoint.then_some(commands::Position::Slot);
             let position = offsets.map(commands::Position::Offsets).or(slot);
-            let import = commands::Import { files, folder: output, version: debezium_version, position };
+            let into = match config {
+                None => None,
+                Some(path) => match load(&path) {
+                    Some(loaded) => Some(loaded.settings),
+                    None => return Exit::Configuration,
+                },
+            };
+            let import = commands::Import { files, folder: output, into, version: debezium_version, position };
             finish(commands::import(import))
         }
     }
@@ -435,7 +470,8 @@ fn check_config(path: &Path) -> Exit {
         complain(&format!("warning: {}: {warning}", path.display()));
     }
     let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table.to_string()).collect();
-    print(&format!("{}: good; relay {:?} publishes {}\n", path.display(), settings.name(), tables.join(", ")))
+    let (tables, sink) = (tables.join(", "), settings.sink().place());
+    print(&format!("{}: good; relay {:?} publishes {tables} to {sink}\n", path.display(), settings.name()))
 }
 
 /// Writes text to standard output.

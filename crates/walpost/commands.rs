@@ -37,7 +37,7 @@ pub use run::run;
 pub use status::{Form, status};
 
 use walpost_core::failure::chain;
-use walpost_postgres::error::{Class, Error as PostgresError};
+use walpost_postgres::error::Error as PostgresError;
 
 use crate::exit::{Ended, Exit};
 use crate::journal;
@@ -47,19 +47,12 @@ pub type Outcome = Result<Exit, Ended>;
 
 /// The end of a command that PostgreSQL did not let go on.
 fn postgres_refused(error: &PostgresError) -> Ended {
-    refused(error.class(), error)
+    let sentence = journal::with_remedy(&chain(error), error.remedy());
+    Ended::with_sentence(Exit::of_source(error.class()), sentence)
 }
 
 /// The end of a command that a checkpoint store did not let go on.
 fn checkpoint_refused(error: &crate::store::Error) -> Ended {
     let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
     Ended::with_sentence(error.exit(), sentence)
-}
-
-fn refused(class: Class, error: &dyn std::error::Error) -> Ended {
-    let remedy = match class {
-        Class::NeedsOperator(remedy) => Some(remedy),
-        Class::Transient | Class::ShuttingDown | Class::SlotBusy | Class::Unforeseen => None,
-    };
-    Ended::with_sentence(Exit::SourceRefused, journal::with_remedy(&chain(error), remedy))
 }

@@ -23,6 +23,7 @@ pub(crate) mod fake;
 #[cfg(feature = "kafka")]
 mod tests;
 
+use std::ops::Range;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -70,7 +71,7 @@ pub fn load(path: &Path, around: &dyn Surroundings) -> Result<Loaded, Error> {
 pub fn parse(text: &str, is_public: bool, around: &dyn Surroundings) -> Result<Loaded, Vec<Finding>> {
     let (root, mistakes) = DeTable::parse_recoverable(text);
     if !mistakes.is_empty() {
-        return Err(syntax(text, &mistakes));
+        return Err(of_a_connector(text).map_or_else(|| syntax(text, &mistakes), |finding| vec![finding]));
     }
     let manual = raw::manual();
     let known = manual.iter().flat_map(|section| section.keys.iter().map(|key| (section.header, key.name)));
@@ -94,9 +95,43 @@ fn syntax(text: &str, mistakes: &[toml::de::Error]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for mistake in mistakes {
         let place = mistake.span().map(|span| Place::of(text, span.start));
-        findings.fault("", place, format!("this is not TOML: {}", mistake.message()));
+        let key = mistake.span().and_then(|span| key_at(text, span)).unwrap_or_default();
+        let remedy = match mistake.message() {
+            message if message.contains("duplicate key") => {
+                "; a key stands once in its section, and a section once in the file"
+            }
+            message if message.contains("dotted key") => {
+                "; write names with dots in quotes, each a line: \"key.converter\" = \"…\""
+            }
+            _ => "",
+        };
+        findings.fault(key, place, format!("this is not TOML: {}{remedy}", mistake.message()));
     }
     findings.into_sorted().0
+}
+
+/// The key that a mistake is about, where it points at one: never a value, which may be a password.
+fn key_at(text: &str, span: Range<usize>) -> Option<&str> {
+    let is_of_keys = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '_' | '-' | '.' | '"' | '\'');
+    let key = text.get(span.clone())?;
+    let line = text.get(..span.start)?.rsplit('\n').next()?;
+    let is_key = !key.is_empty() && key.chars().all(is_of_keys) && !line.contains('=');
+    is_key.then_some(key)
+}
+
+/// What is to be said of a file that was never meant to be ours.
+fn of_a_connector(text: &str) -> Option<Finding> {
+    let is_of_a_connector = text.lines().any(|line| {
+        let line = line.trim_start().trim_start_matches('"');
+        ["connector.class", "debezium.source.", "debezium.sink."].iter().any(|start| line.starts_with(start))
+    });
+    let is_json = text.trim_start().starts_with('{');
+    let reason = match (is_of_a_connector || (is_json && text.contains("connector.class")), is_json) {
+        (true, _) => "this looks like a Debezium connector; run: walpost import debezium FILE > walpost.toml",
+        (false, true) => "this is JSON, and a configuration is TOML; docs/configuration.md shows one",
+        (false, false) => return None,
+    };
+    Some(Finding { key: String::new(), place: None, reason: reason.to_owned() })
 }
 
 /// Warns of passwords that stand in a file that everybody can read.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use walpost_core::start::StartState;
+use walpost_postgres::error::Class;
 
 /// Defines the codes and their help from one list.
 macro_rules! exits {
@@ -43,7 +44,7 @@ exits! {
     Success = 0,
     /// An error that nobody foresaw
     Unexpected = 1,
-    /// The command line cannot be understood
+    /// The command line cannot be understood, or names what is not there
     Usage = 2,
     /// The configuration is wrong; every fault was printed
     Configuration = 3,
@@ -63,6 +64,8 @@ exits! {
     Unwell = 10,
     /// The checkpoint store refuses, or what it holds cannot be used, and only an operator can change that
     CheckpointRefused = 11,
+    /// A server cannot be reached now, or cannot answer now; try again (`run` tries again by itself)
+    Unreachable = 12,
     /// Start refused: there is neither a slot nor a checkpoint
     Fresh = 20,
     /// Start refused: there is a checkpoint and no slot
@@ -103,6 +106,15 @@ impl Exit {
     pub fn of_start(state: &StartState) -> Self {
         let code = state.exit_code();
         Self::ALL.iter().copied().find(|exit| exit.code() == code).unwrap_or(Self::Unexpected)
+    }
+
+    /// The code of a command that PostgreSQL did not let go on.
+    #[must_use]
+    pub fn of_source(class: Class) -> Self {
+        match class {
+            Class::Transient | Class::ShuttingDown => Self::Unreachable,
+            Class::SlotBusy | Class::NeedsOperator(_) | Class::Unforeseen => Self::SourceRefused,
+        }
     }
 
     /// The table of the help.

@@ -98,7 +98,17 @@ impl Error {
 /// The end of a command that the store of dead letters did not let go on.
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
-        let exit = if error.class().is_some() { Exit::SourceRefused } else { Exit::SinkRefused };
+        let exit = match &error {
+            Error::Table(error) => Exit::of_source(error.class()),
+            #[cfg(feature = "kafka")]
+            Error::Topic(LetterError::Read(error)) if error.is_retried() => Exit::Unreachable,
+            #[cfg(feature = "kafka")]
+            Error::Topic(LetterError::Write(failure)) if failure.class == walpost_core::failure::Class::Sink => {
+                Exit::Unreachable
+            }
+            #[cfg(feature = "kafka")]
+            Error::Topic(_) => Exit::SinkRefused,
+        };
         Self::with_sentence(exit, journal::with_remedy(&error.sentence(), error.remedy().as_deref()))
     }
 }

@@ -1,5 +1,7 @@
 //! The checkpoint store that was configured: one of those that need no broker, or the topic in which the sink keeps it.
 
+#[cfg(feature = "kafka")]
+use walpost_core::failure::Class as FailureClass;
 use walpost_core::failure::chain;
 use walpost_core::port::Checkpoints;
 use walpost_core::position::{Checkpoint, Epoch};
@@ -77,10 +79,15 @@ impl Error {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Own(checkpoint::Error::Postgres { .. } | checkpoint::Error::NoPosition { .. }) => Exit::SourceRefused,
+            Self::Own(checkpoint::Error::Postgres { source }) => Exit::of_source(source.class()),
+            Self::Own(checkpoint::Error::NoPosition { .. }) => Exit::SourceRefused,
             Self::Own(checkpoint::Error::SlotKeepsNothing) => Exit::Configuration,
             Self::Own(checkpoint::Error::NotClaimed | checkpoint::Error::GivenUp) => Exit::Unexpected,
             Self::Own(_) => Exit::CheckpointRefused,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::Write(failure)) if failure.class == FailureClass::Sink => Exit::Unreachable,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::Read(error)) if error.is_retried() => Exit::Unreachable,
             #[cfg(feature = "kafka")]
             Self::Kafka(CheckpointError::Write(_)) => Exit::SinkRefused,
             #[cfg(feature = "kafka")]
@@ -216,6 +223,9 @@ impl Checkpoints for AnyStore {
 mod tests {
     use std::io::ErrorKind;
 
+    #[cfg(feature = "kafka")]
+    use walpost_core::failure::Failure;
+
     use super::*;
 
     fn file(kind: ErrorKind) -> Error {
@@ -227,7 +237,7 @@ mod tests {
         let away = checkpoint::Error::Postgres { source: walpost_postgres::Error::Ended };
         let value = checkpoint::Error::Value { field: "epoch", value: "-1".to_owned() };
         let cases: Vec<(Error, Exit)> = vec![
-            (away.into(), Exit::SourceRefused),
+            (away.into(), Exit::Unreachable),
             (
                 checkpoint::Error::NoPosition { slot: "s".to_owned(), reason: "r".to_owned() }.into(),
                 Exit::SourceRefused,
@@ -253,6 +263,12 @@ mod tests {
         let damaged =
             CheckpointError::Damaged { relay: "r".to_owned(), topic: topic(), reason: "it is empty".to_owned() };
         for (error, exit) in [
+            (
+                CheckpointError::Read(ReadError::Unreachable { servers: "h:1".to_owned(), reason: "r".to_owned() }),
+                Exit::Unreachable,
+            ),
+            (CheckpointError::Write(Failure::new(FailureClass::Sink, "away")), Exit::Unreachable),
+            (CheckpointError::Write(Failure::new(FailureClass::Configuration, "no right")), Exit::SinkRefused),
             (CheckpointError::Read(ReadError::Missing { topic: topic() }), Exit::SinkRefused),
             (CheckpointError::Read(ReadError::Forbidden { topic: topic() }), Exit::SinkRefused),
             (CheckpointError::NewerFormat { found: 9 }, Exit::CheckpointRefused),

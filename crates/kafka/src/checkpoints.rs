@@ -86,7 +86,8 @@ impl CheckpointError {
             Self::Read(ReadError::TooLarge { .. }) => {
                 Some("name a topic in checkpoint.topic that holds nothing but checkpoints".to_owned())
             }
-            Self::Read(ReadError::Kafka { .. } | ReadError::Deadline { .. }) | Self::NotClaimed => None,
+            Self::Read(ReadError::Unreachable { .. } | ReadError::Kafka { .. } | ReadError::Deadline { .. })
+            | Self::NotClaimed => None,
             Self::Write(failure) => (failure.class == Class::Configuration)
                 .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
             Self::NewerFormat { .. } => Some("run the walpost that wrote it, or a newer one".to_owned()),

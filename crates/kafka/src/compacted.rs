@@ -55,8 +55,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(crate) async fn create(settings: &Settings, topic: &str, purpose: &Purpose) -> Result<bool, Refused> {
     let (asked, name) = (settings.clone(), topic.to_owned());
     let found = tokio::task::spawn_blocking(move || look_at_partition(&asked, &name, PARTITION)).await;
-    if matches!(found, Ok(Ok(()) | Err(ReadError::Forbidden { .. }))) {
-        return Ok(false);
+    match found {
+        Ok(Ok(()) | Err(ReadError::Forbidden { .. })) => return Ok(false),
+        Ok(Err(error @ ReadError::Unreachable { .. })) => return Err(Refused::ForNow(error)),
+        _ => {}
     }
     let admin = admin(settings).map_err(Refused::ForGood)?;
     let outcome = create_by(&admin, topic, purpose).await;
@@ -149,6 +151,10 @@ pub(crate) async fn check(settings: &Settings, topic: &str, purpose: &Purpose) -
         Ok(Err(ReadError::TooLarge { .. })) => {
             let remedy = format!("name a topic of its own in {}", purpose.key);
             vec![Finding::error(subject, format!("it holds more than {things}"), remedy)]
+        }
+        Ok(Err(ReadError::Unreachable { reason, .. })) => {
+            let sentence = format!("it cannot be looked at, for no broker answers: {reason}");
+            vec![Finding::error(subject, sentence, "start Kafka, or correct bootstrap.servers and security.protocol")]
         }
         Ok(Err(error @ (ReadError::Kafka { .. } | ReadError::Deadline { .. }))) => {
             vec![Finding::error(subject, error.to_string(), "look at the brokers' health and try again")]

@@ -143,6 +143,7 @@ impl Settings {
     ) -> Result<Self, Vec<SettingFault>> {
         let mut properties = BTreeMap::new();
         let mut faults = Vec::new();
+        let mut taken = Vec::new();
         for (typed, value) in given {
             let name = properties::canonical(typed);
             let verdict = match fault_of(name, value) {
@@ -151,8 +152,12 @@ impl Settings {
                 }
                 verdict => verdict,
             };
-            faults.extend(verdict.map(|reason| SettingFault { name: typed.to_owned(), reason }));
+            match verdict {
+                None => taken.push(typed),
+                Some(reason) => faults.push(SettingFault { name: typed.to_owned(), reason }),
+            }
         }
+        faults.extend(void_of_protocol(&properties, &taken));
         if !properties.contains_key("bootstrap.servers") && !faults.iter().any(is_about_servers) {
             faults.push(SettingFault {
                 name: "bootstrap.servers".to_owned(),
@@ -298,6 +303,9 @@ fn fault_of(name: &str, value: &str) -> Option<String> {
     if name == "bootstrap.servers" && value.trim().is_empty() {
         return Some("it is empty; name at least one broker, as in \"kafka-1:9092,kafka-2:9092\"".to_owned());
     }
+    if name == "bootstrap.servers" && value.contains("://") {
+        return Some("it is a URL; write host:port, as in \"kafka-1:9092,kafka-2:9092\"".to_owned());
+    }
     broken_pledge(name, value).or_else(|| refusal_of_librdkafka(name, value))
 }
 
@@ -316,10 +324,31 @@ fn refusal_of_librdkafka(name: &str, value: &str) -> Option<String> {
         Ok(_) => None,
         Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => Some(unknown(name)),
         Err(KafkaError::ClientConfig(_, description, ..)) if !properties::is_secret(name) => {
-            Some(format!("librdkafka refuses it: {description}; correct it or leave it out"))
+            // The description may name it as librdkafka's sources do, so that it is told whose it is.
+            Some(format!("{value:?} is refused by librdkafka ({description}); correct it or leave it out"))
         }
         Err(_) => Some("librdkafka refuses its value; correct it or leave it out".to_owned()),
     }
+}
+
+/// What is set for a secured connection while the protocol has none.
+fn void_of_protocol(properties: &BTreeMap<String, String>, typed: &[&str]) -> Vec<SettingFault> {
+    let protocol = properties.get("security.protocol").map_or("plaintext", String::as_str);
+    if !protocol.eq_ignore_ascii_case("plaintext") {
+        return Vec::new();
+    }
+    let void = |name: &str| {
+        let (what, instead) = match name.split_once('.')?.0 {
+            "sasl" => ("logs in", "sasl_ssl (or sasl_plaintext)"),
+            "ssl" => ("encrypts", "ssl (or sasl_ssl)"),
+            _ => return None,
+        };
+        let reason = format!(
+            "it means nothing while security.protocol is plaintext, which never {what}; set \"security.protocol\" to {instead}, or leave it out"
+        );
+        Some(SettingFault { name: name.to_owned(), reason })
+    };
+    typed.iter().filter_map(|name| void(name)).collect()
 }
 
 fn unknown(name: &str) -> String {
@@ -477,9 +506,9 @@ mod tests {
             ("isolation.level", "read_committed", "consumer"),
             ("max.request.size", "1", "message.max.bytes"),
             ("ssl.truststore.location", "/t.jks", "ssl.ca.location"),
-            ("linger.ms", "soon", "librdkafka refuses it"),
-            ("compression.type", "brotli", "librdkafka refuses it"),
-            ("partitioner", "by luck", "librdkafka refuses it"),
+            ("linger.ms", "soon", "is refused by librdkafka"),
+            ("compression.type", "brotli", "is refused by librdkafka"),
+            ("partitioner", "by luck", "is refused by librdkafka"),
             ("client.id", "a\0b", "refuses its value"),
             ("boostrap.server", "x", "bootstrap.servers"),
             ("frobnicate", "1", "no such property"),
@@ -509,6 +538,45 @@ mod tests {
     }
 
     #[test]
+    fn what_the_protocol_makes_void_is_refused_with_the_protocol_that_means_it() {
+        for (protocol, name, void) in [
+            (None, "sasl.username", true),
+            (None, "ssl.ca.location", true),
+            (Some("plaintext"), "sasl.username", true),
+            (Some("PLAINTEXT"), "ssl.ca.location", true),
+            (Some("ssl"), "ssl.ca.location", false),
+            (Some("sasl_plaintext"), "sasl.username", false),
+            (Some("SASL_SSL"), "ssl.ca.location", false),
+        ] {
+            let protocol = protocol.map(|protocol| ("security.protocol", protocol));
+            let given = [SERVERS, (name, "x")].into_iter().chain(protocol);
+            let faults = Settings::from_properties(given, LIMITS).err().unwrap_or_default();
+            assert_eq!(faults.len(), usize::from(void), "{protocol:?} {name}: {faults:?}");
+            let names =
+                faults.iter().all(|fault| fault.name == name && fault.reason.contains("set \"security.protocol\" to"));
+            assert!(names, "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_known_by_its_user_where_it_has_one() {
+        let user = [("security.protocol", "sasl_ssl"), ("sasl.username", "app"), ("client.id", "desk")];
+        for (given, client) in [(&user[..], "app by desk"), (&user[2..], "desk")] {
+            assert_eq!(settings(given).client(), client);
+        }
+    }
+
+    #[test]
+    fn brokers_are_named_by_host_and_port_and_not_by_a_url() {
+        for servers in ["http://kafka:9092", "PLAINTEXT://kafka:9092", "kafka:9092,https://u:hunter2@k:1"] {
+            let faults = Settings::from_properties([("bootstrap.servers", servers)], LIMITS).unwrap_err();
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(faults[0].reason.starts_with("it is a URL; write host:port"), "{faults:?}");
+            assert!(!faults[0].reason.contains("hunter2"), "{faults:?}");
+        }
+    }
+
+    #[test]
     fn all_faults_are_reported_at_once() {
         let given = [("acks", "1"), ("frobnicate", "1"), ("linger.ms", "x")];
         let found = Settings::from_properties(given, LIMITS).unwrap_err();
@@ -534,7 +602,14 @@ mod tests {
 
     #[test]
     fn a_secret_is_never_shown() {
-        let shown = format!("{:?}", settings(&[("sasl.password", "hunter2"), ("ssl.key.password", "hunter2")]));
+        let shown = format!(
+            "{:?}",
+            settings(&[
+                ("security.protocol", "sasl_ssl"),
+                ("sasl.password", "hunter2"),
+                ("ssl.key.password", "hunter2")
+            ])
+        );
         assert!(!shown.contains("hunter2"), "{shown}");
         assert!(shown.contains("sasl.password"), "{shown}");
         for name in ["sasl.password", "ssl.key.pem", "sasl.pasword", "sasl.jaas.config", "ssl.truststore.password"] {

@@ -3,6 +3,7 @@
 //! It joins no group, commits nothing and waits for nothing that is written meanwhile. Of transactions it sees what was committed.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::Message as _;
@@ -19,8 +20,15 @@ use crate::settings::Settings;
 
 /// How long a broker may take to answer, how long nothing may come, and how long the whole of a small topic may take.
 const ANSWER: Duration = Duration::from_secs(30);
+/// How long the first answer may take: whoever waits for it may have mistyped the brokers.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(60);
 const WHOLE: Duration = Duration::from_secs(300);
+
+/// How much of what a client says of brokers that are away is listened to.
+const MAX_EVENTS: u32 = 100;
+/// How long it is listened to: its log stands in front, and is taken on the way.
+const LISTEN: Duration = Duration::from_millis(100);
 
 /// The keys and their last values together; far more than any cluster has offsets. What was written before them, and not compacted
 /// yet, does not count.
@@ -33,6 +41,16 @@ pub type LastValues = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
+    /// No broker can be reached. The remedy is in the sentence, which is the same in every command and in the log.
+    #[error(
+        "Kafka at {servers} cannot be reached: {reason}; start Kafka, or correct \"bootstrap.servers\" and \"security.protocol\" of [sink.kafka]"
+    )]
+    Unreachable {
+        /// The brokers that were asked.
+        servers: String,
+        /// Why.
+        reason: String,
+    },
     /// The broker did not answer or refused.
     #[error("topic {topic} cannot be read: {reason}")]
     Kafka {
@@ -65,6 +83,17 @@ pub enum ReadError {
         /// Which.
         topic: String,
     },
+}
+
+impl ReadError {
+    /// Whether trying again can help.
+    #[must_use]
+    pub fn is_retried(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Kafka { .. } | Self::Deadline { .. } => true,
+            Self::Missing { .. } | Self::Forbidden { .. } | Self::TooLarge { .. } => false,
+        }
+    }
 }
 
 /// The last value of each key of a topic. `servers` are asked instead of those of the settings.
@@ -114,7 +143,9 @@ fn read_partitions(
 
 /// A client for reading, which has asked nobody anything yet.
 pub(crate) fn connect(settings: &Settings, servers: Option<&str>, topic: &str) -> Result<Client, ReadError> {
-    config(settings, servers).create_with_context(Quiet).map_err(|error| failed(topic, &error))
+    let asked = servers.unwrap_or_else(|| settings.servers()).to_owned();
+    let context = Quiet { servers: asked, last: Mutex::new(None) };
+    config(settings, servers).create_with_context(context).map_err(|error| failed(topic, &error))
 }
 
 /// The partitions of a topic that are wanted; there is at least one.
@@ -123,7 +154,9 @@ pub(crate) fn partitions_of(
     topic: &str,
     is_wanted: impl Fn(i32) -> bool,
 ) -> Result<Vec<i32>, ReadError> {
-    let metadata = consumer.fetch_metadata(Some(topic), ANSWER).map_err(|error| failed(topic, &error))?;
+    let metadata = consumer
+        .fetch_metadata(Some(topic), FIRST_ANSWER)
+        .map_err(|error| unreachable(consumer, &error).unwrap_or_else(|| failed(topic, &error)))?;
     let missing = || ReadError::Missing { topic: topic.to_owned() };
     let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or_else(missing)?;
     if let Some(error) = found.error() {
@@ -132,6 +165,32 @@ pub(crate) fn partitions_of(
     let ids = found.partitions().iter().map(rdkafka::metadata::MetadataPartition::id);
     let partitions: Vec<i32> = ids.filter(|id| is_wanted(*id)).collect();
     if partitions.is_empty() { Err(missing()) } else { Ok(partitions) }
+}
+
+/// The error that names the brokers, where none of them answered.
+fn unreachable(consumer: &Client, error: &KafkaError) -> Option<ReadError> {
+    let away = [
+        RDKafkaErrorCode::BrokerTransportFailure,
+        RDKafkaErrorCode::AllBrokersDown,
+        RDKafkaErrorCode::Resolve,
+        RDKafkaErrorCode::OperationTimedOut,
+    ];
+    error.rdkafka_error_code().filter(|code| away.contains(code))?;
+    // What it has to say of its brokers, which the context notes.
+    let mut events = 0;
+    while events < MAX_EVENTS && consumer.poll(LISTEN).is_some() {
+        events += 1;
+    }
+    let context = consumer.context();
+    let last = context.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let reason = last.unwrap_or_else(|| format!("no answer within {} s", FIRST_ANSWER.as_secs()));
+    Some(ReadError::Unreachable { servers: context.servers.clone(), reason })
+}
+
+/// What happened, of "HOST:PORT/bootstrap: WHAT (after 0ms in state CONNECT)".
+fn happened(reason: &str) -> &str {
+    let what = reason.split_once(": ").map_or(reason, |(_, what)| what);
+    what.split(" (after ").next().unwrap_or(what)
 }
 
 /// Where a partition ends by now, for a reader of committed records: nothing in front of it is undecided (librdkafka asks with the client's own
@@ -251,11 +310,19 @@ fn refused(topic: &str, code: RDKafkaErrorCode, reason: &str) -> ReadError {
 pub(crate) type Client = BaseConsumer<Quiet>;
 
 /// What the client says by itself is for debugging: whatever is wrong, whoever reads gets it as an error, and the end of a partition is none.
-pub(crate) struct Quiet;
+pub(crate) struct Quiet {
+    servers: String,
+    /// What it last said of a broker that cannot be reached.
+    last: Mutex<Option<String>>,
+}
 
 impl ClientContext for Quiet {
     fn error(&self, error: KafkaError, reason: &str) {
         debug!(%error, "{reason}");
+        // That all are down is said after why each of them is.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(happened(reason).to_owned());
+        }
     }
 }
 
@@ -286,5 +353,41 @@ impl Settings {
     /// The properties that say how brokers are reached, and by whom.
     fn connecting(&self) -> impl Iterator<Item = (&str, &str)> {
         self.properties().filter(|(name, _)| properties::is_about_connecting(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_client_says_of_a_broker_is_cut_to_what_happened() {
+        for (said, happened_there) in [
+            (
+                "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT)",
+                "Connect to ipv4#127.0.0.1:1 failed: Connection refused",
+            ),
+            (
+                "k:1/bootstrap: Failed to resolve 'k:1': Name or service not known (after 2ms in state CONNECT)",
+                "Failed to resolve 'k:1': Name or service not known",
+            ),
+            ("odd", "odd"),
+            ("", ""),
+        ] {
+            assert_eq!(happened(said), happened_there);
+        }
+    }
+
+    #[test]
+    fn brokers_that_cannot_be_reached_are_named_with_what_to_do() {
+        let limits = crate::settings::Limits { records: 1, bytes: 1 };
+        let settings = Settings::from_properties([("bootstrap.servers", "127.0.0.1:1")], limits).unwrap();
+        let error = read_topic(&settings, None, "offsets").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Kafka at 127.0.0.1:1 cannot be reached: Connect to ipv4#127.0.0.1:1 failed: Connection refused; start Kafka, or \
+             correct \"bootstrap.servers\" and \"security.protocol\" of [sink.kafka]"
+        );
+        assert!(error.is_retried());
     }
 }

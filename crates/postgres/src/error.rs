@@ -9,6 +9,8 @@ use std::time::Duration;
 use pgwire_replication::PgWireError;
 use walpost_core::failure::chain;
 
+use crate::connection::{ConnectionSettings, Endpoint};
+
 /// What was being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -39,6 +41,16 @@ pub struct ServerError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// No server can be reached. The remedy is in the sentence, which is the same in every command and in the log.
+    #[error("PostgreSQL at {servers} cannot be reached: {reason}; {remedy}")]
+    Unreachable {
+        /// Every server that was tried, with database and user.
+        servers: String,
+        /// Why.
+        reason: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The network or the server's process is away.
     #[error("the connection to PostgreSQL failed {phase}")]
     Connection {
@@ -164,7 +176,9 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Connection { .. } | Self::Deadline { .. } | Self::Ended => Class::Transient,
+            Self::Unreachable { .. } | Self::Connection { .. } | Self::Deadline { .. } | Self::Ended => {
+                Class::Transient
+            }
             Self::Server { phase, error } => classify(*phase, error),
             Self::Tls { .. } => Class::NeedsOperator(
                 "correct sslmode, sslrootcert, sslcert and sslkey of source.url, or the server's certificate",
@@ -184,6 +198,27 @@ impl Error {
     pub fn remedy(&self) -> Option<&'static str> {
         match self.class() {
             Class::NeedsOperator(remedy) => Some(remedy),
+            _ => None,
+        }
+    }
+
+    /// The error of an attempt to connect, as one that names the servers where none of them could be reached.
+    pub(crate) fn of_servers(self, settings: &ConnectionSettings, tried: &[Endpoint]) -> Self {
+        let Some((reason, remedy)) = self.unreachable() else { return self };
+        let places: Vec<String> = tried.iter().map(Endpoint::to_string).collect();
+        let servers =
+            format!("{} (database \"{}\", user \"{}\")", places.join(", "), settings.database(), settings.user());
+        Self::Unreachable { servers, reason, remedy }
+    }
+
+    /// Why a server could not be reached, and what to do, where that is what happened.
+    fn unreachable(&self) -> Option<(String, &'static str)> {
+        match self {
+            Self::Connection { phase: Phase::Connecting, source } => Some(network_reason(source.as_ref())),
+            Self::Deadline { phase: Phase::Connecting, after } => Some((
+                format!("no answer within {after:?}"),
+                "see that it runs and that no firewall is in between, or correct host and port in source.url",
+            )),
             _ => None,
         }
     }
@@ -244,6 +279,21 @@ impl ServerError {
             None => (text.to_owned(), None),
         };
         Self { sqlstate, message, detail: None, hint: None }
+    }
+}
+
+/// The innermost cause in the words of the system, without its number, and what to do about it.
+fn network_reason(error: &(dyn std::error::Error + 'static)) -> (String, &'static str) {
+    const LOOKUP: &str = "failed to lookup address information: ";
+    let innermost = std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error);
+    let text = innermost.to_string();
+    let text = text.split(" (os error ").next().unwrap_or_default();
+    match text.split_once(LOOKUP) {
+        Some((_, why)) => (
+            format!("the name of the host leads to no address ({why})"),
+            "correct the host in source.url, or this machine's name service",
+        ),
+        None => (text.to_owned(), "start PostgreSQL, or correct host and port in source.url"),
     }
 }
 
@@ -354,6 +404,59 @@ mod tests {
             let error = ServerError::from_text(text);
             assert_eq!((error.message.as_str(), error.sqlstate.as_deref()), (message, sqlstate), "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_is_named_with_what_to_do() {
+        let settings =
+            ConnectionSettings::new(Endpoint::new("127.0.0.1", 1), "walpost", "app").with_password("hunter2");
+        let io = |kind: std::io::ErrorKind, text: &str| Error::Connection {
+            phase: Phase::Connecting,
+            source: Box::new(std::io::Error::new(kind, text.to_owned())),
+        };
+        let refused =
+            || Error::Connection { phase: Phase::Connecting, source: Box::new(std::io::Error::from_raw_os_error(111)) };
+        let (one, two) = (Endpoint::new("127.0.0.1", 1), Endpoint::new("::1", 2));
+        let unknown = "failed to lookup address information: Name or service not known";
+        let cases = [
+            (
+                refused(),
+                vec![one.clone()],
+                "PostgreSQL at 127.0.0.1:1 (database \"app\", user \"walpost\") cannot be reached: Connection refused; \
+                 start PostgreSQL, or correct host and port in source.url",
+            ),
+            (
+                refused(),
+                vec![one, two, Endpoint::new("/run/pg", 3)],
+                "PostgreSQL at 127.0.0.1:1, [::1]:2, /run/pg/.s.PGSQL.3 (database \"app\", user \"walpost\") cannot be \
+                 reached: Connection refused; start PostgreSQL, or correct host and port in source.url",
+            ),
+            (
+                io(std::io::ErrorKind::Other, unknown),
+                vec![Endpoint::new("db.nowhere", 5432)],
+                "PostgreSQL at db.nowhere:5432 (database \"app\", user \"walpost\") cannot be reached: the name of the host leads to no \
+                 address (Name or service not known); correct the host in source.url, or this machine's name service",
+            ),
+            (
+                Error::Deadline { phase: Phase::Connecting, after: Duration::from_secs(10) },
+                vec![Endpoint::new("10.0.0.1", 5432)],
+                "PostgreSQL at 10.0.0.1:5432 (database \"app\", user \"walpost\") cannot be reached: no answer within 10s; see that it \
+                 runs and that no firewall is in between, or correct host and port in source.url",
+            ),
+        ];
+        for (error, tried, expected) in cases {
+            let error = error.of_servers(&settings, &tried);
+            assert_eq!(chain(&error), expected);
+            assert_eq!(error.class(), Class::Transient, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_reached_and_refused_keeps_its_own_words() {
+        let endpoint = Endpoint::new("h", 1);
+        let settings = ConnectionSettings::new(endpoint.clone(), "u", "d");
+        let refused = server(Phase::Connecting, "password authentication failed (SQLSTATE 28P01)");
+        assert_eq!(refused.of_servers(&settings, &[endpoint]).sqlstate(), Some("28P01"));
     }
 
     #[test]

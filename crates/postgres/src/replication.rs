@@ -83,10 +83,11 @@ pub(crate) async fn open_gated(
         Ok(client)
     };
     let answer: Result<Result<_, PgWireError>, _> = tokio::time::timeout(after, open).await;
-    match answer {
+    let answer = match answer {
         Ok(answer) => answer.map_err(|error| Error::from_replication(error, Phase::Connecting)),
         Err(_) => Err(Error::Deadline { phase: Phase::Connecting, after }),
-    }
+    };
+    answer.map_err(|error| error.of_servers(settings, std::slice::from_ref(endpoint)))
 }
 
 /// Asks the server which timelines its current one descends from.

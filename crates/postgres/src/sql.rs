@@ -50,7 +50,7 @@ impl Session {
         let mut last_error = Error::Ended;
         let mut standby = None;
         for endpoint in settings.endpoints() {
-            match Self::connect_to(settings, endpoint, statement_timeout).await {
+            match Self::attempt(settings, endpoint, statement_timeout).await {
                 Ok(session) if settings.endpoints().len() == 1 => return Ok(session),
                 Ok(session) => match session.is_in_recovery().await {
                     Ok(false) => return Ok(session),
@@ -60,7 +60,7 @@ impl Session {
                 Err(error) => last_error = error,
             }
         }
-        standby.ok_or(last_error)
+        standby.ok_or_else(|| last_error.of_servers(settings, settings.endpoints()))
     }
 
     /// Opens a session on one server. The settings' connect timeout covers the whole of it.
@@ -68,6 +68,15 @@ impl Session {
     /// # Errors
     /// The server cannot be reached, refused, or took too long.
     pub async fn connect_to(
+        settings: &ConnectionSettings,
+        endpoint: &Endpoint,
+        statement_timeout: Duration,
+    ) -> Result<Self, Error> {
+        let attempt = Self::attempt(settings, endpoint, statement_timeout).await;
+        attempt.map_err(|error| error.of_servers(settings, std::slice::from_ref(endpoint)))
+    }
+
+    async fn attempt(
         settings: &ConnectionSettings,
         endpoint: &Endpoint,
         statement_timeout: Duration,

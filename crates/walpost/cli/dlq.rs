@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Arg, Args, Subcommand, ValueEnum};
 use walpost_core::outbox::TableName;
 use walpost_core::poison::operator::{Filter, Mark, State, When, Why};
 use walpost_core::time::Timestamp;
@@ -27,10 +27,21 @@ Examples:
   walpost dlq replay --key order-7 --yes             mark it
   walpost dlq replay --reason 'too large' --yes      everything that was set aside for this, each with what waits behind it";
 
+/// What `--state` of a command is where it is not given.
+fn of_state(default: &str) -> impl FnOnce(Arg) -> Arg {
+    let help = format!("In these states [default: {default}]");
+    move |state| state.help(help)
+}
+
+/// The number of a letter.
+fn number(typed: &str) -> Result<i64, &'static str> {
+    typed.parse().map_err(|_| "write the number that `walpost dlq list` shows")
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Dlq {
     /// List letters
-    #[command(after_help = LIST_EXAMPLES)]
+    #[command(after_help = LIST_EXAMPLES, mut_arg("state", of_state("waiting, replay and drop")))]
     List(List),
     /// Print all of one letter
     Show(Show),
@@ -38,16 +49,19 @@ pub(super) enum Dlq {
     #[command(
         long_about = "Marks letters to be sent again; the relay sends them, in order. Each takes along the letters of its key that wait behind it, unless --only \
                       is given. Without --yes it says what would be marked, and marks nothing.",
-        after_help = REPLAY_EXAMPLES
+        after_help = REPLAY_EXAMPLES,
+        mut_arg("state", of_state("waiting"))
     )]
     Replay(Replay),
     /// Mark letters to be given up: they are never sent
     #[command(
         long_about = "Marks letters to be given up: the relay never sends them. Those of the same keys that wait behind them stay, and can then be replayed. Without \
-                      --yes it says what would be marked, and marks nothing."
+                      --yes it says what would be marked, and marks nothing.",
+        mut_arg("state", of_state("waiting"))
     )]
     Drop(Marking),
     /// Take marks back that the relay has not acted upon yet
+    #[command(mut_arg("state", of_state("replay and drop")))]
     Unmark(Marking),
 }
 
@@ -67,7 +81,7 @@ pub(super) struct Show {
     #[command(flatten)]
     config: ConfigFile,
     /// The number of the letter, as `walpost dlq list` tells it
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = number)]
     id: i64,
     /// As one JSON object
     #[arg(long)]
@@ -101,7 +115,7 @@ pub(super) struct Marking {
     /// Every letter of the relay, where nothing else says which
     #[arg(long)]
     all: bool,
-    /// Do it
+    /// Really do it; without it nothing is changed
     #[arg(long)]
     yes: bool,
 }
@@ -110,7 +124,7 @@ pub(super) struct Marking {
 #[derive(Debug, Args)]
 struct Which {
     /// Letters of these numbers
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = number)]
     id: Vec<i64>,
     /// Of this outbox, written as in SQL
     #[arg(long, value_name = "TABLE")]
@@ -127,7 +141,7 @@ struct Which {
     /// Set aside for these causes
     #[arg(long, value_delimiter = ',')]
     cause: Vec<Word<Why>>,
-    /// In these states. Unless given: waiting, replay and drop to list; waiting to replay or drop; replay and drop to unmark
+    /// In these states
     #[arg(long, value_delimiter = ',')]
     state: Vec<Word<State>>,
     /// Set aside since then: a time such as 2026-01-31T12:00:00Z, or so long ago: 90s, 30m, 2h, 7d
@@ -297,6 +311,13 @@ mod tests {
         ];
         for (typed, expected) in cases {
             assert_eq!(typed.parse().ok(), expected, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn a_letter_is_named_by_the_number_that_is_listed() {
+        for (typed, expected) in [("7", Ok(7)), ("abc", Err("write the number that `walpost dlq list` shows"))] {
+            assert_eq!(number(typed), expected, "{typed}");
         }
     }
 

@@ -123,7 +123,11 @@ async fn start_finding(
 }
 
 fn unasked(error: &PostgresError) -> Finding {
-    let remedy = error.remedy().unwrap_or("start PostgreSQL, or correct host and port of source.url");
+    let remedy = match error {
+        // Its sentence has the remedy.
+        PostgresError::Unreachable { .. } => "",
+        error => error.remedy().unwrap_or("try again"),
+    };
     Finding::error("source.url", chain(error), remedy)
 }
 

@@ -27,7 +27,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::Outcome;
-use crate::config::{self, Process};
+use crate::config::{self, Process, Settings};
 use crate::exit::{Ended, Exit};
 use connector::Imported;
 use given::Everything;
@@ -45,6 +45,8 @@ pub struct Import {
     pub files: Vec<PathBuf>,
     /// A folder for one file a connector; standard output without it.
     pub folder: Option<PathBuf>,
+    /// The relay whose checkpoint the position becomes; without it that of the configuration that is made.
+    pub into: Option<Settings>,
     /// Which Debezium runs the connectors, where the configuration does not tell.
     pub version: Option<Version>,
     /// What becomes the checkpoint, if anything does.
@@ -85,32 +87,46 @@ pub async fn import(import: Import) -> Outcome {
         );
         return Err(Ended::with_sentence(Exit::Usage, sentence));
     }
+    if import.into.is_some() && imported.len() > 1 {
+        let sentence = "one configuration is one relay, and these are several connectors; name the files of the one that became it";
+        return Err(Ended::with_sentence(Exit::Usage, sentence));
+    }
     match &import.folder {
+        None if import.into.is_some() => {}
         Some(folder) => imported.iter().try_for_each(|imported| write(folder, imported))?,
         None => imported.iter().for_each(|imported| say!("{}", imported.toml.trim_end())),
     }
     if let Some(position) = &import.position {
         for imported in &imported {
-            take_over(imported, position).await?;
+            take_over(imported, import.into.clone(), position).await?;
         }
     }
     Ok(Exit::Success)
 }
 
 /// Makes how far the connector got the checkpoint of the relay that was made of it.
-async fn take_over(imported: &Imported, position: &Position) -> Result<(), Ended> {
+async fn take_over(imported: &Imported, into: Option<Settings>, position: &Position) -> Result<(), Ended> {
+    let settings = match into {
+        Some(settings) => settings,
+        None => made(imported)?,
+    };
+    match position {
+        Position::Slot => offsets::take_slot(&settings).await,
+        Position::Offsets(from) => {
+            let owner = offsets::Owner { connector: &imported.name, prefix: &imported.prefix };
+            offsets::take_offset(&settings, from, owner).await
+        }
+    }
+}
+
+/// The settings of what was made of a connector.
+fn made(imported: &Imported) -> Result<Settings, Ended> {
     let loaded = config::parse(&imported.without_undecided(), false, &Process).map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
         let sentence = format!("the position of {} cannot be taken over yet: {}", imported.name, faults.join("; "));
         Ended::with_sentence(Exit::Configuration, sentence)
     })?;
-    match position {
-        Position::Slot => offsets::take_slot(&loaded.settings).await,
-        Position::Offsets(from) => {
-            let owner = offsets::Owner { connector: &imported.name, prefix: &imported.prefix };
-            offsets::take_offset(&loaded.settings, from, owner).await
-        }
-    }
+    Ok(loaded.settings)
 }
 
 fn read(files: &[PathBuf]) -> Result<Everything, Ended> {

@@ -29,7 +29,7 @@ pub fn man(command: Command, folder: &Path) -> Outcome {
 
 fn unwritten(folder: &Path, cause: io::Error) -> Ended {
     let sentence = format!("the manual pages cannot be written into {}; name a folder that exists", folder.display());
-    Ended::because(Exit::Unexpected, anyhow::Error::new(cause).context(sentence))
+    Ended::because(Exit::Usage, anyhow::Error::new(cause).context(sentence))
 }
 
 #[cfg(test)]
@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_named() {
         let folder = Path::new("/no/such/folder");
-        let error = man(Cli::command(), folder).unwrap_err().to_string();
-        assert!(error.contains("/no/such/folder"), "{error}");
+        let ended = man(Cli::command(), folder).unwrap_err();
+        assert!(ended.to_string().contains("/no/such/folder"), "{ended}");
+        assert_eq!(ended.exit, Exit::Usage);
     }
 }

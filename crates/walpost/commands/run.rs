@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::task::LocalSet;
 use walpost_core::lsn::Lsn;
+use walpost_postgres::ConnectionSettings;
 
 use super::{Outcome, check};
 use crate::config::Settings;
@@ -37,10 +38,14 @@ pub async fn run(settings: Settings, until: Option<Lsn>) -> Outcome {
 async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     let clock = Clock::start();
     let tables: Vec<_> = settings.outboxes().iter().map(|outbox| outbox.table.to_string()).collect();
+    let source = settings.source();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         relay = settings.name(),
         outboxes = tables.join(", "),
+        source = place_of(source.connection()),
+        slot = source.slot().as_str(),
+        sink = settings.sink().place(),
         "starting"
     );
     let board = Board::new(clock);
@@ -61,6 +66,12 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
         tracing::info!("stopped; everything that was taken from the log is delivered and checkpointed");
     }
     outcome
+}
+
+/// Where the database is: each server that is tried, and the database's name.
+fn place_of(connection: &ConnectionSettings) -> String {
+    let servers: Vec<_> = connection.endpoints().iter().map(ToString::to_string).collect();
+    format!("{}/{}", servers.join(","), connection.database())
 }
 
 /// Starts to answer over HTTP, where that is not off. A relay that nobody can watch would be found out too late, so one whose address is taken

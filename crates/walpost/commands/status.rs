@@ -25,7 +25,7 @@ use relay::Answer;
 
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A tenth of the log that may be kept is left: time to look.
+/// A tenth of the WAL that may be kept is left: time to look.
 const SAFE_SHARE: u64 = 10;
 
 /// How `walpost status` prints.
@@ -127,11 +127,11 @@ fn of_database(settings: &Settings, database: &Database, findings: &mut Vec<Stri
         findings.push(format!("no relay reads the slot {}; run: walpost run", settings.source().slot()));
     }
     if slot.wal_status.as_deref() == Some("unreserved") {
-        findings.push("the server may remove log that the slot needs at its next checkpoint".to_owned());
+        findings.push("the server may remove WAL that the slot needs at its next checkpoint".to_owned());
     } else if let Some((safe, limit)) = slot.safe_bytes.zip(database.usage.limit)
         && u64::try_from(safe).unwrap_or_default() < limit / SAFE_SHARE
     {
         let left = report::bytes(u64::try_from(safe).unwrap_or_default());
-        findings.push(format!("{left} of log until max_slot_wal_keep_size is reached and the slot may be lost"));
+        findings.push(format!("{left} of WAL until max_slot_wal_keep_size is reached and the slot may be lost"));
     }
 }

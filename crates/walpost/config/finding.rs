@@ -1,5 +1,6 @@
 //! What is to be said about a configuration: where, at which key, and what to do about it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -53,9 +54,21 @@ impl fmt::Display for Finding {
 pub(super) struct Findings {
     faults: Vec<Finding>,
     warnings: Vec<Finding>,
+    /// Keys and sections that somebody meant and mistyped.
+    meant: BTreeSet<String>,
 }
 
 impl Findings {
+    /// A key or section was mistyped: that it is missing need not be said too.
+    pub(super) fn was_meant(&mut self, key: impl Into<String>) {
+        self.meant.insert(key.into());
+    }
+
+    /// Whether something is said already of what was typed for this key or section, so that nothing that follows from it need be.
+    pub(super) fn is_at_fault(&self, key: &str) -> bool {
+        self.meant.contains(key) || self.faults.iter().any(|fault| fault.key == key)
+    }
+
     pub(super) fn fault(&mut self, key: impl Into<String>, place: Option<Place>, reason: impl Into<String>) {
         self.faults.push(Finding { key: key.into(), place, reason: reason.into() });
     }

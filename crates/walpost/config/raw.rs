@@ -111,7 +111,7 @@ choice! {
 }
 
 section! {
-    /// The database whose outbox is published, and the replication slot that keeps its log for us.
+    /// The database whose outbox is published, and the replication slot that keeps its WAL for us.
     "[source]" Source {
         /// Where PostgreSQL is, as libpq writes it: `postgres://user:password@host:port/database?sslmode=verify-full`. What it leaves out is
         /// taken from libpq's variables (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE` and so on). Required, unless `PGHOST` or `PGDATABASE` is set.
@@ -199,11 +199,11 @@ section! {
         interval_ms: Millis = Millis(1000), "250" | "1000";
         /// It is also written as soon as this many events are settled since the last.
         events: u64 = 50_000, "1000" | "50000";
-        /// While no record is delivered, a checkpoint that only lets PostgreSQL forget other tables' log is written at most this often.
+        /// While no record is delivered, a checkpoint that only lets PostgreSQL remove the WAL of other tables is written at most this often.
         idle_interval_ms: Millis = Millis(10_000), "60000" | "10000";
-        /// It is written only when at least this much log of others has passed since the last.
+        /// It is written only when at least this much WAL of other tables has passed since the last.
         idle_bytes: Size = Size::mib(1), "\"16MiB\"" | "\"1MiB\"";
-        /// Or when the last is this old and any log has passed.
+        /// Or when the last is this old and any WAL has passed.
         idle_max_age_ms: Millis = Millis(300_000), "60000" | "300000";
     }
 }
@@ -221,8 +221,8 @@ section! {
     /// Where the records go.
     "[sink]" Sink {
         /// `kafka`: the broker of `[sink.kafka]`. `stdout`: one JSON object a line on standard output, delivered once it is flushed. `null`: nowhere,
-        /// for measuring.
-        r#type: SinkKind = SinkKind::Stdout, "\"null\"" | "\"stdout\"";
+        /// for measuring. Required.
+        r#type: Option<SinkKind> = None, "\"null\"" | "\"stdout\"";
         /// Properties of librdkafka by their own names, passed through. `bootstrap.servers` is required.
         kafka: Properties<true> = Properties::default(),
             "{ \"bootstrap.servers\" = \"127.0.0.1:9092\" }" | "{ \"bootstrap.servers\" = \"127.0.0.1:9093\" }";
@@ -329,7 +329,7 @@ section! {
         /// which.
         listen: Text = Text::from("127.0.0.1:9464"), "\"0.0.0.0:9465\"" | "\"off\"";
         /// How long something may be owed without moving before `/readyz` says so: records that the sink does not acknowledge, a checkpoint that is
-        /// due, log that the server has and does not send. It is also how long a sink may be away that nothing is owed to.
+        /// due, WAL that the server has and does not send. It is also how long a sink may be away that nothing is owed to.
         stalled_after_ms: Millis = Millis(10_000), "30000" | "10000";
     }
 }

@@ -104,14 +104,18 @@ impl<'a> Reader<'a> {
     /// Notes every key of the table that is not among `names`.
     pub(super) fn refuse_unknown(&mut self, table: &DeTable<'_>, section: &str, names: &[&'static str]) {
         for typed in table.keys().filter(|typed| !names.contains(&&**typed.get_ref())) {
-            let reason = self.unknown_key(typed.get_ref(), names);
+            let reason = self.unknown_key(typed.get_ref(), section, names);
             self.fault(&join(section, typed.get_ref()), typed, reason);
         }
     }
 
     /// What to say about a key that does not exist: what was meant, or where it belongs, or what there is.
-    fn unknown_key(&self, typed: &str, names: &[&'static str]) -> String {
+    fn unknown_key(&mut self, typed: &str, section: &str, names: &[&'static str]) -> String {
+        if let Some(place) = place_of(typed, section) {
+            return format!("there is no such key here; {place}");
+        }
         if let Some(meant) = nearest(typed, names.iter().copied()) {
+            self.findings.was_meant(join(section, meant));
             return format!("there is no such key; did you mean `{meant}`?");
         }
         let elsewhere = self.known.iter().find(|(section, key)| !section.is_empty() && *key == typed);
@@ -132,6 +136,24 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+}
+
+/// Where something stands that many write elsewhere.
+fn place_of(typed: &str, section: &str) -> Option<&'static str> {
+    match (section, typed) {
+        ("", _) => match typed {
+            "router" => Some("write [outbox.router] below its [[outbox]]"),
+            "connect" => Some("write [outbox.connect] below its [[outbox]]"),
+            "kafka" => Some("write [sink.kafka]"),
+            _ => None,
+        },
+        (_, "name") => Some("`name` stands at the top of the file, in front of every section"),
+        ("source", "host" | "hostname" | "port" | "user" | "username" | "database" | "dbname") => {
+            Some("it is a part of `url`: write url = \"postgres://user@host:port/database\"")
+        }
+        ("source", "password") => Some("write a file that holds it in `password_file`, or write it into `url`"),
+        _ => None,
     }
 }
 

@@ -24,6 +24,9 @@ url = \"postgres://walpost@127.0.0.1:5432/app\"
 
 [[outbox]]
 table = \"public.outbox\"
+
+[sink]
+type = \"stdout\"
 ```
 
 ## Values

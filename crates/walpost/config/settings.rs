@@ -5,6 +5,7 @@
 
 mod conversion;
 mod edges;
+mod files;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -326,6 +327,30 @@ pub enum Sink {
     Stdout,
     /// Nothing.
     Null,
+}
+
+impl Sink {
+    /// The word of `sink.type`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Kafka(_) => "kafka",
+            Self::Stdout => "stdout",
+            Self::Null => "null",
+        }
+    }
+
+    /// Where the records go, for people: `kafka 127.0.0.1:9092`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Kafka(kafka) => format!("kafka {}", kafka.servers()),
+            #[cfg(not(feature = "kafka"))]
+            Self::Kafka(never) => match *never {},
+            Self::Stdout | Self::Null => self.word().to_owned(),
+        }
+    }
 }
 
 /// What becomes of rows that cannot be delivered.

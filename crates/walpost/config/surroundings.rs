@@ -17,6 +17,19 @@ pub trait Surroundings {
     /// The file cannot be read or is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
 
+    /// Whether something can be read there that need not be text: a certificate, or a folder of them.
+    ///
+    /// # Errors
+    /// Why not.
+    fn can_read(&self, path: &Path) -> io::Result<()> {
+        match self.read(path) {
+            Err(error) if !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether any user of the machine can read the file.
     fn is_readable_by_all(&self, path: &Path) -> bool;
 

@@ -11,16 +11,21 @@ use super::fake::Fake;
 use super::settings::{LogFormat, Sink, Store};
 use super::*;
 
-const LEAST: &str = "[source]\nurl = \"postgres://walpost@db/app\"\n[[outbox]]\ntable = \"public.outbox\"\n";
+const LEAST: &str =
+    "[source]\nurl = \"postgres://walpost@db/app\"\n[[outbox]]\ntable = \"public.outbox\"\n[sink]\ntype = \"stdout\"\n";
+
+/// The sink of what is not about sinks; a section for the end of a file.
+const STDOUT: &str = "[sink]\ntype = \"stdout\"\n";
 
 fn parse_fake(text: &str) -> Result<Loaded, Vec<Finding>> {
     parse(text, false, &Fake::default())
 }
 
-/// The least configuration with more lines under `[source]` and sections after it.
+/// The least configuration with more lines under `[source]` and sections after it, and a sink where they have none.
 fn with(source: &str, sections: &str) -> String {
+    let sink = if sections.contains("[sink") { "" } else { STDOUT };
     format!(
-        "[source]\nurl = \"postgres://walpost@db/app\"\n{source}\n[[outbox]]\ntable = \"public.outbox\"\n{sections}\n"
+        "[source]\nurl = \"postgres://walpost@db/app\"\n{source}\n[[outbox]]\ntable = \"public.outbox\"\n{sections}\n{sink}"
     )
 }
 
@@ -92,7 +97,7 @@ fn the_whole_contract_is_read() {
 
 #[test]
 fn the_database_may_come_from_libpqs_variables_alone() {
-    let text = "[[outbox]]\ntable = \"public.outbox\"\n";
+    let text = &format!("[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}");
     let around = Fake::default().with_variable("PGHOST", "db1").with_variable("PGUSER", "u");
     let settings = parse(text, false, &around).unwrap().settings;
     let elsewhere = parse(text, false, &around.clone().with_variable("PGHOST", "db2")).unwrap().settings;
@@ -108,7 +113,7 @@ fn a_connection_takes_each_part_from_where_it_is_said_first() {
         .with_variable("PGCONNECT_TIMEOUT", "7")
         .with_file("/pw", "file\n");
     let connection = |source: &str| {
-        let text = format!("name = \"orders\"\n[source]\n{source}\n[[outbox]]\ntable = \"public.outbox\"\n");
+        let text = format!("name = \"orders\"\n[source]\n{source}\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}");
         parse(&text, false, &around).unwrap().settings.source().connection().clone()
     };
     let plain = connection("url = \"postgres://u@h/d\"");
@@ -171,6 +176,7 @@ fn references_are_replaced_everywhere_but_in_the_router() {
         type = "kafka"
         [sink.kafka]
         "bootstrap.servers" = "${file:/run/brokers}"
+        "security.protocol" = "sasl_ssl"
         "sasl.password" = "a$$b"
         [limits]
         in_flight_records = "${RECORDS}"
@@ -204,13 +210,14 @@ fn no_secret_is_shown_by_debug_a_fault_or_a_warning() {
         .with_variable("PGPASSWORD", "hunter2-env")
         .with_variable("PW", "hunter2-var")
         .with_public_file("/pw", "hunter2-file\n");
-    let kafka =
-        "[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\"\n\"sasl.password\" = \"hunter2\"\n";
+    let kafka = "[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\"\n\"security.protocol\" = \"sasl_ssl\"\n\"sasl.password\" = \"hunter2\"\n";
     let good = [
         format!("[source]\nurl = \"postgres://u:hunter2@h/d\"\n[[outbox]]\ntable = \"outbox\"\n{kafka}"),
         format!("[source]\nurl = \"postgres://u:${{PW}}@h/d\"\n[[outbox]]\ntable = \"outbox\"\n{kafka}"),
-        "[source]\nurl = \"postgres://u@h/d\"\npassword_file = \"/pw\"\n[[outbox]]\ntable = \"outbox\"\n".to_owned(),
-        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"outbox\"\n".to_owned(),
+        format!(
+            "[source]\nurl = \"postgres://u@h/d\"\npassword_file = \"/pw\"\n[[outbox]]\ntable = \"outbox\"\n{STDOUT}"
+        ),
+        format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"outbox\"\n{STDOUT}"),
     ];
     for text in &good {
         let loaded = parse(text, true, &around).unwrap();
@@ -238,13 +245,14 @@ fn no_secret_is_shown_by_debug_a_fault_or_a_warning() {
 #[test]
 fn a_password_that_everybody_can_read_is_worth_a_warning() {
     let around = Fake::default().with_variable("PW", "x").with_public_file("/public", "x").with_file("/private", "x");
-    let source =
-        |url: &str, more: &str| format!("[source]\nurl = \"{url}\"\n{more}\n[[outbox]]\ntable = \"public.outbox\"\n");
+    let source = |url: &str, more: &str| {
+        format!("[source]\nurl = \"{url}\"\n{more}\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}")
+    };
     let kafka = |password: &str| {
         with(
             "",
             &format!(
-                "[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\"\n\"sasl.password\" = \"{password}\""
+                "[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\"\n\"security.protocol\" = \"sasl_ssl\"\n\"sasl.password\" = \"{password}\""
             ),
         )
     };
@@ -269,7 +277,8 @@ fn a_password_that_everybody_can_read_is_worth_a_warning() {
 
 #[test]
 fn a_table_without_a_schema_is_taken_from_public_and_said_so() {
-    let loaded = parse_fake("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"Orders\"\n").unwrap();
+    let loaded =
+        parse_fake(&format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"Orders\"\n{STDOUT}")).unwrap();
     assert_eq!(loaded.settings.outboxes()[0].table.to_string(), "public.orders");
     assert_eq!(loaded.warnings.len(), 1);
     assert_eq!(

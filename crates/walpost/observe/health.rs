@@ -158,7 +158,7 @@ fn unsent(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Option<Str
         return None;
     }
     Some(format!(
-        "the server has log behind {} since {} s, and nothing of it has come for {} s: a long transaction that is decoded, or one of synchronized_standby_slots that lags",
+        "the server has WAL behind {} since {} s, and nothing of it has come for {} s: a long transaction that is decoded, or one of synchronized_standby_slots that lags",
         link.view.received,
         ahead.as_secs(),
         still.as_secs()

@@ -104,8 +104,9 @@ mod tests {
     }
 
     fn log(section: &str) -> Log {
-        let text =
-            format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\n[log]\n{section}");
+        let text = format!(
+            "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\n[sink]\ntype = \"stdout\"\n[log]\n{section}"
+        );
         crate::config::parse(&text, false, &Fake::default()).unwrap().settings.log().clone()
     }
 

@@ -291,7 +291,12 @@ fn marked(request: Request) -> Vec<Marked> {
     let (topic, headers) = (std::sync::Arc::from("order"), Headers::new());
     let record = Record { identity, topic, key: None, value: None, headers, timestamp_ms: 0, partition: None };
     let letter = LoggedRow::default().letter(identity, poison::Cause::Row("it was bad".to_owned()), Some(record));
-    vec![Marked { id: LETTER, request, letter: DeadLetter { parking_key: Some(parking_key()), ..letter }, fetched: None }]
+    vec![Marked {
+        id: LETTER,
+        request,
+        letter: DeadLetter { parking_key: Some(parking_key()), ..letter },
+        fetched: None,
+    }]
 }
 
 fn row_cause(reason: &str) -> poison::Cause {

@@ -21,7 +21,7 @@ fn cluster() -> Cluster {
 }
 
 fn settings(cluster: &Cluster) -> Settings {
-    cluster::settings(cluster, &[("sasl.username", "app"), ("client.id", "desk")])
+    cluster::settings(cluster, &[("client.id", "desk")])
 }
 
 fn store(cluster: &Cluster) -> LetterTopic {

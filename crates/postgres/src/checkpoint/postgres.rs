@@ -148,7 +148,10 @@ impl PostgresStore {
                 Ok(rows) => return Ok(rows),
                 Err(source) => {
                     let is_dead = self.session.as_ref().is_none_or(Session::is_closed)
-                        || matches!(source, SqlError::Connection { .. } | SqlError::Deadline { .. });
+                        || matches!(
+                            source,
+                            SqlError::Unreachable { .. } | SqlError::Connection { .. } | SqlError::Deadline { .. }
+                        );
                     if is_dead {
                         self.session = None;
                     }

@@ -52,7 +52,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("requirepeer", "leave it out"),
 ];
 
-const RAW_PASSWORD: &str = "a /, ? or @ in the user or password is written %2F, %3F or %40";
+const RAW_PASSWORD: &str = "a /, ? or @ in the user, password or database is written %2F, %3F or %40";
 
 /// A value and the name by which the operator knows it.
 struct Given {
@@ -82,8 +82,8 @@ fn split_url(url: &str, values: &mut Values) -> Result<(), SettingsError> {
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
     let (authority, database) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
     let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
-    // A raw / in the password would make a port of its head and a database of its tail.
-    if user.is_empty() && database.contains('@') {
+    // A raw / in the password makes a port or a host of its head and a database of its tail. A database with an @ in its name writes it %40.
+    if database.contains('@') {
         return Err(SettingsError::Host { reason: RAW_PASSWORD });
     }
     let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
@@ -420,6 +420,7 @@ mod tests {
             "postgres://u:hunter2@h:x/d",
             "postgres://u:hunter2/@h/d",
             "postgres://u:hunter2%@h/d",
+            "postgres://u:h@hunter2/w@h:5432/d",
             "postgres://u:7?hunter2@h/d",
         ] {
             let error = read(url, none).expect_err(url);

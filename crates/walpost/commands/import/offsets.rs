@@ -93,7 +93,8 @@ pub(super) async fn take_slot(settings: &Settings) -> Result<(), Ended> {
     let mut store = relay::store(settings);
     let adopted =
         store.adopt_slot(&server, &slot, &relay::wanted(settings)).await.map_err(|error| checkpoint_refused(&error))?;
-    complain!("the checkpoint of relay {:?} stands at the slot's {}", adopted.relay, adopted.position);
+    let place = store.place();
+    complain!("the checkpoint of relay {:?} stands at the slot's {}, in {place}", adopted.relay, adopted.position);
     complain!("what the connector published after it is published again, with the same ids");
     Ok(())
 }
@@ -104,7 +105,7 @@ pub(super) async fn take_slot(settings: &Settings) -> Result<(), Ended> {
 /// There is no such offset, the slot is in use or does not fit it, or the checkpoint cannot be written.
 pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owner<'_>) -> Result<(), Ended> {
     let refused = |reason: String| Ended::with_sentence(Exit::Configuration, reason);
-    let offset = read(settings, from, owner).map_err(refused)?;
+    let offset = read(settings, from, owner)?;
     let resume = offset.resume().map_err(|reason| refused(format!("{reason}; run it with --checkpoint instead")))?;
     let (server, slot) = look(settings).await?;
     // The checkpoint's table, which a connector has no use for. Slot and publication are there and stay as they are.
@@ -146,7 +147,8 @@ pub(super) async fn take_offset(settings: &Settings, from: &Offsets, owner: Owne
     };
     let mut store = relay::store(settings);
     store.replace(&checkpoint).await.map_err(|error| checkpoint_refused(&error))?;
-    complain!("the checkpoint of relay {:?} stands at {}: {}", checkpoint.relay, checkpoint.position, resumed.sentence);
+    let (place, Checkpoint { relay, position, .. }) = (store.place(), &checkpoint);
+    complain!("the checkpoint of relay {relay:?} stands at {position}, in {place}: {}", resumed.sentence);
     Ok(())
 }
 
@@ -171,15 +173,16 @@ async fn look(settings: &Settings) -> Result<(ServerState, SlotState), Ended> {
     Ok((server, slot))
 }
 
-fn read(settings: &Settings, from: &Offsets, owner: Owner<'_>) -> Result<Offset, String> {
+fn read(settings: &Settings, from: &Offsets, owner: Owner<'_>) -> Result<Offset, Ended> {
+    let refused = |reason: String| Ended::with_sentence(Exit::Configuration, reason);
     let (pairs, place) = match from {
-        Offsets::File(path) => (read_file(path)?, path.display().to_string()),
+        Offsets::File(path) => (read_file(path).map_err(refused)?, path.display().to_string()),
         Offsets::Topic { topic, servers } => {
             let pairs = read_topic(settings, topic, servers.as_deref())?;
             (pairs, format!("topic {topic}"))
         }
     };
-    stored::find(&pairs, owner.connector, owner.prefix).map_err(|reason| format!("{place}: {reason}"))
+    stored::find(&pairs, owner.connector, owner.prefix).map_err(|reason| refused(format!("{place}: {reason}")))
 }
 
 fn read_file(path: &Path) -> Result<java::Pairs, String> {
@@ -193,17 +196,22 @@ fn read_file(path: &Path) -> Result<java::Pairs, String> {
 }
 
 #[cfg(feature = "kafka")]
-fn read_topic(settings: &Settings, topic: &str, servers: Option<&str>) -> Result<java::Pairs, String> {
+fn read_topic(settings: &Settings, topic: &str, servers: Option<&str>) -> Result<java::Pairs, Ended> {
     use crate::config::settings::Sink;
     let Sink::Kafka(kafka) = settings.sink() else {
-        return Err("the configuration names no broker whose topic could be read".to_owned());
+        let sentence = "the configuration names no broker whose topic could be read";
+        return Err(Ended::with_sentence(Exit::Configuration, sentence));
     };
-    walpost_kafka::read_topic(kafka, servers, topic).map_err(|error| walpost_core::failure::chain(&error))
+    walpost_kafka::read_topic(kafka, servers, topic).map_err(|error| {
+        let exit = if error.is_retried() { Exit::Unreachable } else { Exit::Configuration };
+        Ended::with_sentence(exit, walpost_core::failure::chain(&error))
+    })
 }
 
 #[cfg(not(feature = "kafka"))]
-fn read_topic(_: &Settings, _: &str, _: Option<&str>) -> Result<java::Pairs, String> {
-    Err("this walpost was built without Kafka and cannot read a topic".to_owned())
+fn read_topic(_: &Settings, _: &str, _: Option<&str>) -> Result<java::Pairs, Ended> {
+    let sentence = "this walpost was built without Kafka and cannot read a topic";
+    Err(Ended::with_sentence(Exit::Configuration, sentence))
 }
 
 #[cfg(test)]

@@ -145,7 +145,9 @@ fn instead(name: &str, draft: &mut Draft) -> String {
 pub(super) fn accepted(name: &str, value: &str) -> Result<(), String> {
     use walpost_kafka::{Limits, Settings};
     let servers = [("bootstrap.servers", "localhost:9092")];
-    let given = [(name, value)].into_iter().chain(servers.into_iter().filter(|(servers, _)| *servers != name));
+    // The protocol gives its own and every other property a meaning.
+    let beside = servers.into_iter().chain([("security.protocol", "sasl_ssl")]);
+    let given = [(name, value)].into_iter().chain(beside.filter(|(beside, _)| *beside != name));
     let limits = Limits { records: 1000, bytes: 1 << 24 };
     match Settings::from_properties(given, limits) {
         Ok(_) => Ok(()),

@@ -55,6 +55,12 @@ fn around() -> Fake {
         .with_variable("PGUSER_CDC", "cdc")
         .with_variable("PGPASSWORD", "secret")
         .with_file("/run/secrets/pg", "secret\n")
+        .with_file("/etc/kafka/truststore.pem", "PEM")
+        .with_file("/etc/ca.pem", "PEM")
+        .with_file("/etc/client.pem", "PEM")
+        .with_file("/etc/client.pk8", "DER")
+        .with_file("/etc/client.key", "PEM")
+        .with_file("/etc/client.p12", "PKCS#12")
 }
 
 fn faults(toml: &str) -> Vec<Finding> {

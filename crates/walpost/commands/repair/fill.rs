@@ -329,7 +329,12 @@ impl Filling<'_> {
                 let exit = if failure.class == Class::Configuration { self.sink.exit() } else { Exit::BadRow };
                 Ended::with_sentence(exit, format!("{}; {again}", failure.reason))
             }
-            (_, Some(error)) => Ended::with_sentence(Exit::SourceRefused, format!("{}; {again}", chain(&error))),
+            (_, Some(error)) => {
+                Ended::with_sentence(Exit::of_source(error.class()), format!("{}; {again}", chain(&error)))
+            }
+            (Cause::SourceLost | Cause::Silent, None) => {
+                Ended::with_sentence(Exit::Unreachable, format!("{}; {again}", said(&end.cause)))
+            }
             (cause, None) => Ended::with_sentence(Exit::SourceRefused, format!("{}; {again}", said(cause))),
         }
     }

@@ -19,7 +19,7 @@ use crate::config::settings::LetterStore;
 use crate::letters::{self, AnyLetters};
 
 /// How long brokers may take to tell.
-const BROKER_TIME: Duration = Duration::from_secs(10);
+const BROKER_TIME: Duration = Duration::from_secs(15);
 
 /// What was learnt of them.
 #[derive(Debug, PartialEq, Eq)]

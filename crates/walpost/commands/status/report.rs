@@ -52,7 +52,7 @@ fn print_database(settings: &Settings, database: &Database) {
             let limit = limit.map_or_else(|| "no limit".to_owned(), |safe| format!("{} until the limit", bytes(safe)));
             let size = |size: Option<u64>| size.map_or_else(|| "unknown".to_owned(), bytes);
             say!(
-                "log:        {} retained, {} not confirmed, {limit}",
+                "WAL:        {} retained, {} not confirmed, {limit}",
                 size(usage.retained()),
                 size(usage.unconfirmed())
             );

@@ -12,6 +12,7 @@ use std::time::Duration;
 use walpost_core::outbox::{Outbox, TableName};
 
 use super::edges::{self, Judgement, Sentence};
+use super::files;
 use super::{Http, KafkaSettings, Limits, Log, Retry, Routed, Settings, Sink};
 use crate::config::finding::Findings;
 use crate::config::raw::{self, SinkKind};
@@ -89,6 +90,9 @@ impl Conversion<'_> {
     }
 
     fn outboxes(&mut self, typed: &[raw::Outbox]) -> Option<Routed> {
+        if typed.is_empty() && self.findings.is_at_fault("outbox") {
+            return None;
+        }
         if typed.is_empty() {
             let reason = "there is none; write [[outbox]] with table = \"public.outbox\" under it";
             self.findings.fault("outbox", None, reason);
@@ -114,7 +118,7 @@ impl Conversion<'_> {
     fn table(&mut self, outbox: &raw::Outbox, seen: &mut Vec<TableName>) -> Option<TableName> {
         let field = &outbox.table;
         let Some(text) = &field.value else {
-            if !field.is_typed() {
+            if !self.findings.is_at_fault(&field.key) {
                 self.findings.fault(&field.key, outbox.place, "it is missing; write table = \"public.outbox\"");
             }
             return None;
@@ -139,19 +143,21 @@ impl Conversion<'_> {
 
     fn sink(&mut self, sink: &raw::Sink, limits: &raw::Limits) -> Option<Sink> {
         match sink.r#type.value {
-            SinkKind::Kafka => self.kafka(sink, limits).map(Sink::Kafka),
-            kind if sink.kafka.is_typed() => {
-                let reason = if sink.r#type.is_typed() {
-                    format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word())
-                } else {
-                    "sink.type is missing, and without it the sink is standard output; write type = \"kafka\" under [sink]"
-                        .to_owned()
-                };
+            // What was typed for it has been judged.
+            None if self.findings.is_at_fault(&sink.r#type.key) || self.findings.is_at_fault("sink") => None,
+            None => {
+                let reason = "it is missing; write type = \"kafka\" under [sink]; \"stdout\" and \"null\" are for trying and measuring";
+                self.findings.fault(&sink.r#type.key, sink.place, reason);
+                None
+            }
+            Some(SinkKind::Kafka) => self.kafka(sink, limits).map(Sink::Kafka),
+            Some(kind) if sink.kafka.is_typed() => {
+                let reason = format!("the sink is {:?}; delete this section, or write type = \"kafka\"", kind.word());
                 self.fault(&sink.kafka, reason);
                 None
             }
-            SinkKind::Stdout => Some(Sink::Stdout),
-            SinkKind::Null => Some(Sink::Null),
+            Some(SinkKind::Stdout) => Some(Sink::Stdout),
+            Some(SinkKind::Null) => Some(Sink::Null),
         }
     }
 
@@ -161,6 +167,7 @@ impl Conversion<'_> {
         let (records, bytes) = (count(limits.in_flight_records.value), count(limits.in_flight_bytes.value.0));
         let judgement = edges::kafka(pairs(properties), records, bytes);
         let place = sink.kafka.place.or(sink.r#type.place);
+        files::of_kafka(&sink.kafka, self.around, self.findings);
         self.judged(judgement, &Field { value: (), key: sink.kafka.key.clone(), place }, properties)
     }
 
@@ -193,6 +200,9 @@ impl Conversion<'_> {
         let initial = self.millis(&retry.initial_ms, 1, MAX_MILLIS);
         let max = self.millis(&retry.max_ms, 1, MAX_MILLIS);
         let (initial, max) = (initial?, max?);
+        if self.findings.is_at_fault(&retry.initial_ms.key) || self.findings.is_at_fault(&retry.max_ms.key) {
+            return None;
+        }
         if initial > max {
             let (initial, max) = (retry.initial_ms.value.0, retry.max_ms.value.0);
             let field = if retry.max_ms.is_typed() { &retry.max_ms } else { &retry.initial_ms };

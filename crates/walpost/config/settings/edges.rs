@@ -61,7 +61,9 @@ pub(super) fn connector<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, run
 
 /// Judges the options of a router, one by one and together with those of its connector.
 pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, connector: Connector) -> Judgement<Router> {
-    let parsed = Options::from_pairs(pairs).map_err(sentences)?;
+    let pairs: Vec<_> = pairs.collect();
+    let parsed = Options::from_pairs(pairs.iter().copied())
+        .map_err(|faults| sentences(and_of_the_topic(faults, &pairs, &connector)))?;
     let router = Router::of_connector(parsed.options, connector).map_err(sentences)?;
     let warnings = parsed.warnings.into_iter().chain(router.warning()).map(Sentence::about_all).collect();
     Ok((router, warnings))
@@ -69,6 +71,19 @@ pub(super) fn router<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, connec
 
 fn sentences(faults: Vec<OptionFault>) -> Vec<Sentence> {
     faults.into_iter().map(|fault| Sentence::about(fault.option, fault.reason)).collect()
+}
+
+/// Faults of single options, and what is wrong with the two that name the topic, which no other option has a say in.
+fn and_of_the_topic(mut faults: Vec<OptionFault>, pairs: &[(&str, &str)], connector: &Connector) -> Vec<OptionFault> {
+    let names_topic = |option: &str| option == "route.topic.regex" || option == "route.topic.replacement";
+    if faults.iter().any(|fault| names_topic(&fault.option)) {
+        return faults;
+    }
+    let topic = pairs.iter().copied().filter(|(name, _)| names_topic(name));
+    let parsed = Options::from_pairs(topic).ok();
+    let more = parsed.and_then(|parsed| Router::of_connector(parsed.options, connector.clone()).err());
+    faults.extend(more.into_iter().flatten().filter(|fault| names_topic(&fault.option)));
+    faults
 }
 
 /// Faults of single options, and what is wrong with the others together, so that all is told at once.

@@ -49,7 +49,6 @@ format = "xml"
         "8:1: source.wal_sender_timeout_ms: 10 is out of range",
         "9:1: source.slto: there is no such key; did you mean `slot`?",
         "11:1: outbox[0].table: `my-outbox` holds `-`",
-        "12:1: outbox[1].table: it is missing",
         "13:1: outbox[1].tabel: there is no such key; did you mean `table`?",
         "15:1: checkpoint.path: the store \"postgres\" has no path",
         "16:1: checkpoint.events: it has to be at least 1",
@@ -202,7 +201,8 @@ fn keys_that_do_not_go_together_are_told_which_to_change() {
             ),
             "dead_letter.topic: checkpoints are kept in this topic",
         ),
-        (with("", "[sink.kafka]\na = \"b\""), "sink.kafka: sink.type is missing"),
+        (with("", "[sink.kafka]\na = \"b\""), "sink.type: it is missing; write type = \"kafka\" under [sink]"),
+        (String::new(), "sink.type: it is missing; write type = \"kafka\" under [sink]"),
         (
             with("", "[sink]\ntype = \"null\"\n[sink.kafka]\na = \"b\""),
             "sink.kafka: the sink is \"null\"; delete this section",
@@ -242,7 +242,7 @@ fn what_a_url_says_is_not_said_again_by_a_key() {
         ("postgres://u@h/d?sslrootcert=/ca", "sslrootcert = \"/ca\"", "source.url says `sslrootcert` too"),
     ];
     for (url, line, expected) in cases {
-        let text = format!("[source]\nurl = \"{url}\"\n{line}\n[[outbox]]\ntable = \"public.outbox\"\n");
+        let text = format!("[source]\nurl = \"{url}\"\n{line}\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}");
         let faults = parse(&text, false, &around).unwrap_err();
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert!(faults[0].to_string().contains(expected), "{}", faults[0]);
@@ -252,12 +252,22 @@ fn what_a_url_says_is_not_said_again_by_a_key() {
 #[test]
 fn what_is_faulty_is_not_called_missing_too() {
     let cases = [
-        "[source]\nurl = 3\n[[outbox]]\ntable = \"public.outbox\"\n".to_owned(),
-        "[source]\nurl = \"${NONE}\"\n[[outbox]]\ntable = \"public.outbox\"\n".to_owned(),
-        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = 3\n".to_owned(),
+        format!("[source]\nurl = 3\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}"),
+        format!("[source]\nurl = \"${{NONE}}\"\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}"),
+        format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = 3\n{STDOUT}"),
         with("", "[checkpoint]\nstore = \"file\"\npath = 3"),
         with("slot = \"A\"", ""),
-        "[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\nrouter = 3\n".to_owned(),
+        format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\nrouter = 3\n{STDOUT}"),
+        with("", "[sink]\ntype = \"Kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\""),
+        with("", "[sink]\ntpye = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\""),
+        with("", "[snk]\ntype = \"stdout\"").replace(STDOUT, ""),
+        with("", "[checkpoint]\nstore = \"fiel\"\npath = \"/x\""),
+        with("", "[retry]\ninitial_ms = \"soon\"\nmax_ms = 50"),
+        format!("[source]\nurl = \"postgres://u@h/d\"\n[outbox]\ntable = \"public.outbox\"\n{STDOUT}"),
+        format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbx]]\ntable = \"public.outbox\"\n{STDOUT}"),
+        format!("[source]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntabel = \"public.outbox\"\n{STDOUT}"),
+        format!("[sorce]\nurl = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}"),
+        format!("[source]\nulr = \"postgres://u@h/d\"\n[[outbox]]\ntable = \"public.outbox\"\n{STDOUT}"),
     ];
     for text in cases {
         assert_eq!(faults(&text).lines().count(), 1, "{text}{}", faults(&text));
@@ -311,4 +321,106 @@ fn an_unreadable_file_is_named_with_the_way_to_name_another() {
     assert!(lines[0].starts_with("/x.toml:1:1: source.url: "), "{error}");
     assert!(lines[1].starts_with("/x.toml:2:1: source.slto: "), "{error}");
     assert!(lines[2].starts_with("/x.toml: outbox: there is none"), "{error}");
+    assert!(lines[3].starts_with("/x.toml: sink.type: it is missing"), "{error}");
+}
+
+#[test]
+fn what_many_write_elsewhere_is_told_its_place() {
+    assert_said(&[
+        (with("host = \"h\"", ""), "source.host: there is no such key here; it is a part of `url`: write url = "),
+        (with("port = 5432", ""), "source.port: there is no such key here; it is a part of `url`"),
+        (with("user = \"u\"", ""), "source.user: there is no such key here; it is a part of `url`"),
+        (with("database = \"d\"", ""), "source.database: there is no such key here; it is a part of `url`"),
+        (
+            with("password = \"p\"", ""),
+            "source.password: there is no such key here; write a file that holds it in `password_file`",
+        ),
+        (
+            with("", "name = \"orders\""),
+            "outbox[0].name: there is no such key here; `name` stands at the top of the file",
+        ),
+        (
+            with("", "[router]\na = \"b\""),
+            "router: there is no such key here; write [outbox.router] below its [[outbox]]",
+        ),
+        (
+            with("", "[connect]\na = \"b\""),
+            "connect: there is no such key here; write [outbox.connect] below its [[outbox]]",
+        ),
+        (with("", "[kafka]\na = \"b\""), "kafka: there is no such key here; write [sink.kafka]"),
+    ]);
+}
+
+#[test]
+fn what_is_no_toml_is_told_what_it_may_be_instead() {
+    assert_said(&[
+        (with("slot = \"a\"\nslot = \"b\"", ""), "4:1: slot: this is not TOML: duplicate key"),
+        (
+            with("", "[outbox.connect]\nkey.converter = \"a\"\nkey.converter.schemas.enable = false"),
+            "write names with dots in quotes",
+        ),
+        (
+            "{\"name\": \"orders\", \"config\": {\n  \"connector.class\": \"x\"}}".to_owned(),
+            "this looks like a Debezium connector; run: walpost import debezium FILE > walpost.toml",
+        ),
+        (
+            "name=orders\nconnector.class=io.debezium.connector.postgresql.PostgresConnector\n".to_owned(),
+            "this looks like a Debezium connector; run: walpost import debezium FILE > walpost.toml",
+        ),
+        ("debezium.sink.type=kafka\n".to_owned(), "this looks like a Debezium connector"),
+        ("{\"a\": 1}".to_owned(), "this is JSON, and a configuration is TOML"),
+    ]);
+}
+
+#[test]
+fn a_router_with_a_bad_option_is_told_what_is_wrong_with_its_topic_too() {
+    let text = with(
+        "",
+        "[outbox.router]\n\"table.expand.json.payload\" = \"perhaps\"\n\"route.topic.replacement\" = \"x.${nobody}\"",
+    );
+    let said = faults(&text);
+    for key in ["table.expand.json.payload", "route.topic.replacement"] {
+        assert!(said.contains(key), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let kafka = |line: &str| {
+        with(
+            "",
+            &format!(
+                "[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"h\"\n\"security.protocol\" = \"ssl\"\n{line}"
+            ),
+        )
+    };
+    assert_said(&[
+        (kafka("\"ssl.ca.location\" = \"/ca.pem\""), "11:1: sink.kafka.\"ssl.ca.location\": /ca.pem cannot be read"),
+        (kafka("\"ssl.key.location\" = \"/k.pem\""), "sink.kafka.\"ssl.key.location\": /k.pem cannot be read"),
+        (with("sslrootcert = \"/ca.pem\"", ""), "3:1: source.sslrootcert: /ca.pem cannot be read"),
+        (with("sslcert = \"/c.pem\"\nsslkey = \"/k.pem\"", ""), "source.sslkey: /k.pem cannot be read"),
+        (with("sslcert = \"/c.pem\"\nsslkey = \"/k.pem\"", ""), "source.sslcert: /c.pem cannot be read"),
+        (with("", "").replace("db/app", "db/app?sslrootcert=/ca.pem"), "2:1: source.url: /ca.pem cannot be read"),
+    ]);
+    let probed = kafka("\"ssl.ca.location\" = \"probe\"");
+    assert!(parse_fake(&probed).is_ok(), "{probed}");
+}
+
+#[test]
+fn what_the_protocol_makes_void_and_what_is_a_url_is_said_of_kafka() {
+    let kafka = |servers: &str, lines: &str| {
+        with("", &format!("[sink]\ntype = \"kafka\"\n[sink.kafka]\n\"bootstrap.servers\" = \"{servers}\"\n{lines}"))
+    };
+    assert_said(&[
+        (
+            kafka("h", "\"sasl.username\" = \"u\""),
+            "sink.kafka.\"sasl.username\": it means nothing while security.protocol is plaintext, which never logs in; set \"security.protocol\" to sasl_ssl",
+        ),
+        (
+            kafka("h", "\"security.protocol\" = \"PLAINTEXT\"\n\"ssl.endpoint.identification.algorithm\" = \"none\""),
+            "sink.kafka.\"ssl.endpoint.identification.algorithm\": it means nothing while security.protocol is plaintext",
+        ),
+        (kafka("http://kafka:9092", ""), "sink.kafka.\"bootstrap.servers\": it is a URL; write host:port"),
+        (kafka("h", "\"linger.ms\" = \"soon\""), "sink.kafka.\"linger.ms\": \"soon\" is refused by librdkafka"),
+    ]);
 }

@@ -34,6 +34,11 @@ fn sample(section: &Section, key: &Key, value: &str) -> String {
     if key.name != "url" {
         add("[source]", "url = \"postgres://u@h/d\"".to_owned());
     }
+    let names_sink =
+        section.header == "[sink]" || company(section.header, key.name).iter().any(|(section, _)| *section == "[sink]");
+    if !names_sink {
+        add("[sink]", "type = \"stdout\"".to_owned());
+    }
     if key.name != "table" {
         add("[[outbox]]", "table = \"public.outbox\"".to_owned());
     }
@@ -42,7 +47,11 @@ fn sample(section: &Section, key: &Key, value: &str) -> String {
 
 #[test]
 fn a_key_that_changes_nothing_does_not_exist() {
-    let around = Fake::default().with_file("/run/secrets/postgres", "one").with_file("/run/secrets/other", "two");
+    let around = ["ca.pem", "other-ca.pem", "client.pem", "other.pem", "client.key", "other.key"].iter().fold(
+        Fake::default().with_file("/run/secrets/postgres", "one").with_file("/run/secrets/other", "two"),
+        |around, name| around.with_file(&format!("/etc/walpost/{name}"), "PEM"),
+    );
+    let around = around.with_file("/k", "PEM").with_file("/c", "PEM");
     for section in raw::manual() {
         for key in &section.keys {
             let [one, other] = key.samples.map(|value| {

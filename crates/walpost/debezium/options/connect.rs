@@ -21,7 +21,7 @@ pub(super) const FRAMEWORK: Group = Group {
         "errors.retry.delay.max.ms", "60000", "" .. "", Better: "`retry.max_ms`.";
         "errors.deadletterqueue.*", "", "" .. "", Needless: "Connect has them for sinks only.";
         "config.action.reload", "restart", "" .. "", Needless: "the configuration is read when the relay starts.";
-        "exactly.once.support", "requested", "" .. "", Cannot: "records go out at least once, unless somebody writes `checkpoint.store = \"kafka\"`: then it is exactly once.";
+        "exactly.once.support", "requested", "" .. "", Better: "`checkpoint.store = \"kafka\"` gives exactly once; the default is at least once.";
         "transaction.boundary", "poll", "" .. "", Cannot: "a transaction of Kafka, which there is with `checkpoint.store = \"kafka\"`, ends where one of the source does.";
         "transaction.boundary.interval.ms", "", "" .. "", Cannot: "with `checkpoint.store = \"kafka\"` it is `checkpoint.group_interval_ms`.";
         "offsets.storage.topic", "", "" .. "", Better: "`[checkpoint]`; `--offsets` takes over what it holds.";
@@ -73,7 +73,7 @@ pub(super) const WORKER: Group = Group {
         "config.providers", "", "" .. "", Better: "`${NAME}` and `${file:/path}` are built in.";
         "config.providers.*", "", "" .. "", Better: "`${NAME}` and `${file:/path}` are built in.";
         "connector.client.config.override.policy", "All", "" .. "", Needless: "the configuration is a file of its own.";
-        "exactly.once.source.support", "disabled", "" .. "", Cannot: "there is no cluster of workers; with `checkpoint.store = \"kafka\"` records go out exactly once.";
+        "exactly.once.source.support", "disabled", "" .. "", Better: "`checkpoint.store = \"kafka\"` gives exactly once; the default is at least once.";
         "topic.creation.enable", "true", "" .. "", Better: "`allow.auto.create.topics` lets the broker make a topic.";
         "topic.tracking.*", "", "" .. "", Needless: "there is no cluster of workers.";
         "group.id", "", "" .. "", Needless: "there is no cluster of workers; the slot is the lock, and a second relay waits for it.";

@@ -39,8 +39,8 @@ pub(super) const PRODUCER: Group = Group {
         "max.in.flight.requests.per.connection", "1", "" .. "", Better: "five, in order, because the producer is idempotent.";
         "retries", "2147483647", "" .. "", Better: "there is no last try.";
         "delivery.timeout.ms", "2147483647", "" .. "", Better: "a record is never given up.";
-        "transactional.id", "", "" .. "", Cannot: "there are no transactions of Kafka yet.";
-        "transaction.timeout.ms", "60000", "" .. "", Cannot: "there are no transactions of Kafka yet.";
+        "transactional.id", "", "" .. "", Better: "made from the relay's `name` where `checkpoint.store = \"kafka\"`; leave it out.";
+        "transaction.timeout.ms", "60000", "" .. "", Same: "`[sink.kafka]`, with `checkpoint.store = \"kafka\"`.";
         "max.block.ms", "", "" .. "", Needless: "nothing blocks on a full queue.";
         "buffer.memory", "33554432", "" .. "", Better: "`limits.in_flight_bytes`.";
         "max.request.size", "1048576", "" .. "", Same: "`message.max.bytes`.";

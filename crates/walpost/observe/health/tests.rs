@@ -173,7 +173,7 @@ const CASES: &[Case] = &[
         },
         true,
         "streaming",
-        &["log behind 0/3E8 since 20 s, and nothing of it has come for 30 s"],
+        &["WAL behind 0/3E8 since 20 s, and nothing of it has come for 30 s"],
     ),
     ("the server sends", |s| s.server.horizon.see(at(80), Lsn::new(5000), None), true, "streaming", &[]),
     (

@@ -63,7 +63,7 @@ metrics! {
     /// The position that the server was told it may forget, as a number of bytes.
     Gauge "walpost_confirmed_position_bytes" [] = |facts, to| position(facts, to, |view| view.confirmed);
 
-    /// Rows taken from the log that became records, by outbox and topic. What was unsettled when a connection was lost is taken, and counted, again.
+    /// Rows taken from the WAL that became records, by outbox and topic. What was unsettled when a connection was lost is taken, and counted, again.
     /// Topics that are new once there are 1000 pairs count as `other`.
     Counter "walpost_events_total" ["outbox", "topic"] = |facts, to| {
         for flow in facts.sight.traffic.iter() {
@@ -99,7 +99,7 @@ metrics! {
         to.of(&["done"], number(facts.sight.totals.resets));
         to.of(&["failed"], number(facts.sight.totals.failed_resets));
     };
-    /// Records taken from the log and not settled.
+    /// Records taken from the WAL and not settled.
     Gauge "walpost_owed_records" [] = |facts, to| linked(facts, to, |link| number(link.view.owed.records as u64));
     /// Their weight in bytes, as `limits.in_flight_bytes` counts it.
     Gauge "walpost_owed_bytes" [] = |facts, to| linked(facts, to, |link| number(link.view.owed.bytes as u64));
@@ -162,11 +162,11 @@ metrics! {
         linked(facts, to, |link| link.checkpoint_due_since.map_or(0.0, |since| facts.seconds_since(since)));
     };
 
-    /// Bytes of log that the slot keeps on the server's disk (behind `restart_lsn`).
+    /// Bytes of WAL that the slot keeps on the server's disk (behind `restart_lsn`).
     Gauge "walpost_slot_retained_bytes" [] = |facts, to| {
         to.put_known(facts.usage().and_then(|usage| usage.retained()).map(number));
     };
-    /// Bytes of log behind what was confirmed (`confirmed_flush_lsn`).
+    /// Bytes of WAL behind what was confirmed (`confirmed_flush_lsn`).
     Gauge "walpost_slot_unconfirmed_bytes" [] = |facts, to| {
         to.put_known(facts.usage().and_then(|usage| usage.unconfirmed()).map(number));
     };
@@ -176,7 +176,7 @@ metrics! {
         let safe = facts.slot().and_then(|slot| slot.safe_bytes);
         to.put_known(safe.map(|bytes| number(bytes.unsigned_abs()) * if bytes < 0 { -1.0 } else { 1.0 }));
     };
-    /// What the server says of the log that the slot needs: 1 for the one that is so, 0 for the others. `missing` where there is no slot.
+    /// What the server says of the WAL that the slot needs: 1 for the one that is so, 0 for the others. `missing` where there is no slot.
     Gauge "walpost_slot_wal_status" ["status"] = |facts, to| {
         let Some(usage) = facts.usage() else { return };
         let status = usage.slot.as_ref().map_or(Some("missing"), |slot| slot.wal_status.as_deref());

@@ -38,6 +38,9 @@ impl Conversion<'_> {
 
     fn store(&mut self, checkpoint: &raw::Checkpoint) -> Option<Store> {
         let path = &checkpoint.path;
+        if self.findings.is_at_fault(&checkpoint.store.key) {
+            return None;
+        }
         match (checkpoint.store.value, &path.value) {
             (StoreKind::File, Some(file)) if file.value.is_empty() => {
                 self.fault(path, "the path is empty; write path = \"/var/lib/walpost/checkpoint\"");
@@ -45,7 +48,7 @@ impl Conversion<'_> {
             }
             (StoreKind::File, Some(file)) => Some(Store::File(PathBuf::from(&file.value))),
             (StoreKind::File, None) => {
-                if !path.is_typed() {
+                if !self.findings.is_at_fault(&path.key) {
                     let reason = "the store \"file\" needs it; write path = \"/var/lib/walpost/checkpoint\"";
                     self.findings.fault(&path.key, checkpoint.store.place, reason);
                 }
@@ -84,8 +87,8 @@ impl Conversion<'_> {
                 let section = Field { value: (), key: typed.kafka.key.clone(), place };
                 self.judged(judgement, &section, &typed.kafka.value.0).map(|()| Store::Kafka(kafka.clone()))
             }
-            Some(Sink::Stdout | Sink::Null) => {
-                let word = typed.r#type.value.word();
+            Some(sink @ (Sink::Stdout | Sink::Null)) => {
+                let word = sink.word();
                 let reason = format!(
                     "the store \"kafka\" is written by the sink \"kafka\", and the sink is {word:?}; write type = \"kafka\" under [sink], or choose another store"
                 );

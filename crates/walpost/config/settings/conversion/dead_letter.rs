@@ -53,7 +53,7 @@ impl Conversion<'_> {
 
     /// Where rows are set aside, unless somebody says: with the checkpoint.
     fn letter_store(&mut self, file: &raw::File, sink: Option<&Sink>) -> Option<LetterStore> {
-        let raw::File { checkpoint, dead_letter, sink: typed, .. } = file;
+        let raw::File { checkpoint, dead_letter, .. } = file;
         let follows = match checkpoint.store.value {
             StoreKind::Kafka => LetterStoreKind::Kafka,
             StoreKind::Postgres | StoreKind::File | StoreKind::Slot => LetterStoreKind::Postgres,
@@ -62,8 +62,8 @@ impl Conversion<'_> {
         match (dead_letter.store.value.unwrap_or(follows), sink) {
             (LetterStoreKind::Postgres, _) => Some(LetterStore::Postgres),
             (LetterStoreKind::Kafka, Some(Sink::Kafka(kafka))) => Some(kafka).cloned().map(LetterStore::Kafka),
-            (LetterStoreKind::Kafka, Some(Sink::Stdout | Sink::Null)) if is_typed => {
-                let word = typed.r#type.value.word();
+            (LetterStoreKind::Kafka, Some(sink @ (Sink::Stdout | Sink::Null))) if is_typed => {
+                let word = sink.word();
                 let reason = format!(
                     "the store \"kafka\" is a topic of the sink's cluster, and the sink is {word:?}; write type = \"kafka\" under [sink], or store = \"postgres\""
                 );

@@ -5,7 +5,7 @@ use std::time::Duration;
 use walpost_postgres::{ConnectionSettings, SlotName};
 
 use super::super::Source;
-use super::super::edges;
+use super::super::{edges, files};
 use super::Conversion;
 use crate::config::raw;
 use crate::config::reader::{Field, secret_file};
@@ -70,6 +70,7 @@ impl Conversion<'_> {
         let place = source.url.place.or(source.place);
         let section = Field { value: (), key: source.url.key.clone(), place };
         let connection = self.judged(judgement, &section, &[])?;
+        files::of_source(source, &section, &connection, self.around, self.findings);
         Some(match timeout {
             Some(timeout) => connection.with_connect_timeout(timeout),
             None => connection,
@@ -80,7 +81,7 @@ impl Conversion<'_> {
     fn url(&mut self, source: &raw::Source) -> Option<String> {
         match &source.url.value {
             Some(url) => Some(url.value.clone()),
-            None if source.url.is_typed() => None,
+            None if self.findings.is_at_fault(&source.url.key) || self.findings.is_at_fault("source") => None,
             None if ["PGHOST", "PGDATABASE"].iter().any(|name| self.around.variable(name).is_some()) => {
                 Some("postgres://".to_owned())
             }
