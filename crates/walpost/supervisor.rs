@@ -1,7 +1,7 @@
 //! Makes connections, for as long as there is sense in it.
 //!
 //! Each attempt [connects](connect), which takes hold of slot and checkpoint, and [streams](stream) until its session ends.
-//! What ended it leads to the next attempt or to the end of the process: [`decide`] says which. The sink outlives the
+//! What follows from its end, the next attempt or the end of the process, is for [deciding](mod@decide). The sink outlives the
 //! attempts; so does, in [memory], how far the last one got.
 
 mod connect;
