@@ -179,6 +179,19 @@ fn a_row_behind_a_letter_that_is_on_its_way_is_parked_in_the_same_group() {
 }
 
 #[test]
+fn a_row_whose_letter_is_there_already_is_not_counted_again_so_that_its_key_is_let_go_with_that_letter() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    desk.transaction(0x2000, 1);
+    assert_eq!(desk.next_asked(), Some(Asked::SetAside(0, poison::Cause::Parked)));
+    desk.session.set_aside(Ticket(0), false);
+    assert_eq!(desk.asked_and_taken(), [Asked::Commit(0x2030)]);
+    assert_eq!((desk.commit_succeeds().session.open_letters(), desk.session.parked_keys()), (1, 1));
+    assert_eq!(desk.mark(Request::Drop).asked_and_taken().len(), 2);
+    assert_eq!((desk.commit_succeeds().session.open_letters(), desk.session.parked_keys()), (0, 0));
+    assert_eq!(desk.transaction(0x3000, 1).asked_and_taken(), publications([1]), "nothing lies there any more");
+}
+
+#[test]
 fn a_letter_that_has_ended_is_not_taken_up_again_from_a_store_that_is_behind() {
     for request in [Request::Replay, Request::Drop] {
         let mut desk = Desk::at(start_with_a_letter(), settings());
