@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use walpost_core::poison::{Inventory, Request};
+use walpost_core::poison::{Inventory, Parked, Request};
+use walpost_core::position::Place;
 use walpost_core::record::Headers;
 use walpost_postgres::dead_letter::Error;
 use walpost_postgres::error::Class;
@@ -150,13 +151,21 @@ fn the_inventory_tells_parked_keys_causes_and_bytes_of_what_has_not_ended() {
     let size = |ordinal, key| letter(ordinal, key, Cause::Parked).parked_bytes();
     let key = |key| letter(0, key, Cause::Parked).parking_key.unwrap();
     let inventory = desk.runtime.block_on(desk.store.inventory()).unwrap();
-    assert_eq!(inventory.parked, [(key("a"), 3), (key("b"), 2)]);
+    let place = |ordinal| Place::of(letter(ordinal, "a", Cause::Parked).identity, letter(0, "a", Cause::Parked).commit_time);
+    let parked = |text, letters, first| Parked { key: key(text), letters, first: place(first) };
+    assert_eq!(inventory.parked, [parked("a", 3, 0), parked("b", 2, 3)]);
     assert_eq!((inventory.roots, inventory.parked_bytes), (3, size(1, "a") + size(2, "a") + size(4, "b")));
     desk.dlq(&["drop", "--all", "--yes"]).assert_success();
     desk.conclude(4, Conclusion::Dropped);
     desk.conclude(5, Conclusion::Dropped);
     let inventory = desk.runtime.block_on(desk.store.inventory()).unwrap();
-    assert_eq!((inventory.letters, inventory.parked, inventory.roots), (4, vec![(key("a"), 3)], 2));
+    assert_eq!((inventory.letters, inventory.parked, inventory.roots), (4, vec![parked("a", 3, 0)], 2));
+    // In the log of another cluster, which was moved here, and later.
+    let other = "UPDATE walpost.dead_letter SET commit_lsn = '0/1', commit_time = commit_time + interval '1 day' WHERE id = 3";
+    desk.database.psql(other).unwrap();
+    let first = desk.runtime.block_on(desk.store.inventory()).unwrap().parked[0].first;
+    let expected = Place { commit_lsn: Lsn::new(1), ordinal: 2, ..place(0) };
+    assert_eq!(first, expected, "in each respect the first");
 }
 
 #[test]

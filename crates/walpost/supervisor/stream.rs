@@ -117,7 +117,8 @@ impl Supervisor {
         // A connection that brought something was a good one, if only the news that there is none for us.
         // Where records and position are one, what was not committed comes again, and says nothing.
         let reached = if self.sink.is_transactional() { session.checkpointed_position() } else { session.received() };
-        if reached > start {
+        // Except for what it teaches: one bad row after another takes its group with it, and the next try is another one.
+        if reached > start || *end.lessons != self.lessons {
             self.backoff.reset();
         }
         self.lessons.clone_from(&end.lessons);

@@ -144,7 +144,7 @@ impl Session {
             position: if self.group.is_some() { self.checkpointed_position() } else { watermark.position },
             commit_time: watermark.commit_time,
             first_owed: if self.group.is_some() { None } else { self.first_owed() },
-            lessons: Box::new(self.outbound.lessons.clone()),
+            lessons: Box::new(self.outbound.lessons.clone().parted()),
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),
             unsaved: self.feedback.unsaved(watermark),

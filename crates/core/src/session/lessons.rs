@@ -3,6 +3,10 @@
 //! Nothing else of a group that is given up is remembered: its rows come again from the checkpoint, and its letters are still marked. What
 //! stands here spares the next group the same failure. A lesson is kept until what it is about is committed, and a process that starts anew
 //! learns it again.
+//!
+//! A batch that failed may be large, and a transaction of the sink may not grow old: sent one at a time, its rows could take longer than the
+//! broker lets a transaction live, and every try would end like the last. So they are sent in parts, each by itself, a part that fails in
+//! parts of its own, until one row is left to be judged; what lies before and behind them flows. A sink that was away teaches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +18,10 @@ use crate::position::{Identity, Timeline};
 /// ([`End::lessons`](super::End::lessons)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lessons {
-    /// Rows that failed. They go alone, for a failed batch blames innocents; and only they: what the sink had taken before flows again, or a bad row
-    /// at the end of a large transaction would take longer than the sink leaves a group open, and never pass.
-    suspected: BTreeSet<Identity>,
+    /// Rows that failed among others, each with its part. Such a row is not judged, for a failed batch blames innocents.
+    parts: BTreeMap<Identity, Part>,
+    /// Rows that failed among others in this session, and are in no part of their own yet.
+    failed: BTreeSet<Identity>,
     /// Rows that failed alone. They are set aside without being sent.
     judged: BTreeMap<Identity, Cause>,
     /// The same of letters.
@@ -25,10 +30,37 @@ pub struct Lessons {
     returned: BTreeMap<LetterId, String>,
 }
 
+/// Rows that go by themselves: nothing else is with the sink meanwhile, but for rows that lie among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) last: Identity,
+    /// Nothing is with the sink but this one row, so that it can be judged.
+    pub(super) is_single: bool,
+}
+
+/// In how many parts rows that failed go again: few enough that waiting for each of them takes a second or two, and so many that a batch of
+/// 10,000 comes down to single rows in two steps. Where it is simulated all is smaller.
+const PARTS: usize = if cfg!(test) { 3 } else { 100 };
+
 impl Lessons {
     /// A row failed among others.
     pub(super) fn suspect_row(&mut self, row: Identity) {
-        self.suspected.insert(row);
+        self.failed.insert(row);
+    }
+
+    /// The session is over: what failed among others in it makes parts.
+    pub(super) fn parted(mut self) -> Self {
+        let failed: Vec<Identity> = std::mem::take(&mut self.failed).into_iter().collect();
+        for rows in failed.chunks(failed.len().div_ceil(PARTS).max(1)) {
+            let part = rows.last().map(|last| Part { last: *last, is_single: rows.len() == 1 });
+            self.parts.extend(rows.iter().zip(part.into_iter().cycle()).map(|(row, part)| (*row, part)));
+        }
+        self
+    }
+
+    /// The part that a row goes with, if it has failed among others.
+    pub(super) fn part_of(&self, row: Identity) -> Option<Part> {
+        self.parts.get(&row).copied()
     }
 
     /// A row failed alone.
@@ -50,11 +82,6 @@ impl Lessons {
     /// Why a row is to be set aside, where it was judged.
     pub(super) fn judgement(&self, row: Identity) -> Option<&Cause> {
         self.judged.get(&row)
-    }
-
-    /// Whether a row has to go alone.
-    pub(super) fn is_row_suspect(&self, row: Identity) -> bool {
-        self.suspected.contains(&row)
     }
 
     /// Why a letter lies there still, where that is not written down.
@@ -87,11 +114,12 @@ impl Lessons {
 
     #[cfg(test)]
     pub(super) fn rows(&self) -> impl Iterator<Item = &Identity> {
-        self.suspected.iter().chain(self.judged.keys())
+        self.failed.iter().chain(self.parts.keys()).chain(self.judged.keys())
     }
 
     fn keep_rows(&mut self, is_kept: impl Fn(&Identity) -> bool) {
-        self.suspected.retain(&is_kept);
+        self.parts.retain(|row, _| is_kept(row));
+        self.failed.retain(&is_kept);
         self.judged.retain(|row, _| is_kept(row));
     }
 }

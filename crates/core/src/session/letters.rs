@@ -224,7 +224,10 @@ impl Letters {
         match (is_new, self.is_grouping) {
             (true, _) => {}
             // It lies there already, and was counted when the session began; or it has ended, as where a checkpoint was moved back.
-            (false, true) => self.discount(aside.share),
+            (false, true) => {
+                self.unseen = self.unseen.saturating_sub(1);
+                self.discount(aside.share);
+            }
             (false, false) => self.want_inventory(),
         }
         self.store_answered();

@@ -18,7 +18,7 @@ use crate::position::Identity;
 use crate::record::Record;
 use crate::time::Moment;
 
-use super::lessons::Lessons;
+use super::lessons::{Lessons, Part};
 use super::letters::{Letters, Order};
 
 use judgement::{Flow, Verdict};
@@ -43,6 +43,8 @@ pub(super) struct Outbound {
     /// See [`commit_in_groups`](Self::commit_in_groups).
     is_grouping: bool,
     pub(super) lessons: Lessons,
+    /// What is with the sink goes by itself, or did so last.
+    part: Option<Part>,
     pub(super) stale_reports: u64,
 }
 
@@ -81,11 +83,12 @@ impl Outbound {
             verdict: None,
             is_grouping: false,
             lessons: Lessons::default(),
+            part: None,
             stale_reports: 0,
         }
     }
 
-    /// What is handed over becomes visible as one group. What failed an earlier one goes alone.
+    /// What is handed over becomes visible as one group.
     pub(super) fn commit_in_groups(&mut self, lessons: Lessons) {
         self.is_grouping = true;
         self.letters.commit_in_groups();
@@ -109,14 +112,14 @@ impl Outbound {
         while self.may_publish() {
             let ticket = self.ledger.next_waiting()?;
             match self.fate(ticket, now) {
-                Fate::Publish => return Some(self.hand_over(ticket)),
+                Fate::Publish => return self.hand_over_in_its_part(ticket),
                 Fate::SetAside(cause) => self.set_aside(ticket, cause),
                 Fate::Hold(trouble) => {
                     self.hold(ticket, trouble, now);
                     let letter = self.ledger.next_letter()?;
                     return match self.fate(letter, now) {
                         Fate::PublishAlone => self.hand_over_alone(letter, now),
-                        Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) => Some(self.hand_over(letter)),
+                        Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) => self.hand_over_in_its_part(letter),
                     };
                 }
                 Fate::PublishAlone => return self.hand_over_alone(ticket, now),
@@ -282,7 +285,6 @@ impl Outbound {
             _ if self.letters.is_parked(ticket, row) => Cause::Parked,
             (Err(fault), _) => Cause::Row(fault.reason.clone()),
             (Ok(_), Some(cause)) => cause.clone(),
-            (Ok(_), None) if self.lessons.is_row_suspect(*identity) => return Fate::PublishAlone,
             (Ok(_), None) => return Fate::Publish,
         };
         match self.letters.limit(&cause, row) {
@@ -298,6 +300,24 @@ impl Outbound {
         }
         self.ledger.hand_over(ticket);
         ticket
+    }
+
+    /// Once nothing of another part is with the sink.
+    fn hand_over_in_its_part(&mut self, ticket: Ticket) -> Option<Ticket> {
+        let part = self.part_of(ticket);
+        if part != self.part || part.is_some_and(|part| part.is_single) {
+            if self.ledger.out() > 0 {
+                return None;
+            }
+            self.part = part;
+        }
+        Some(self.hand_over(ticket))
+    }
+
+    /// A row that lies within the part that is being sent goes with it.
+    fn part_of(&self, ticket: Ticket) -> Option<Part> {
+        let Some(Item { identity, origin: Origin::Log(_), .. }) = self.ledger.item(ticket) else { return None };
+        self.lessons.part_of(*identity).or_else(|| self.part.filter(|part| *identity < part.last))
     }
 
     /// Once everything before it is reported, and no other beside it.

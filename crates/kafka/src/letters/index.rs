@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use tracing::warn;
 use walpost_core::poison::operator::{State, Why};
-use walpost_core::poison::{Conclusion, Inventory, LetterId, ParkingKey, Request};
+use walpost_core::poison::{Conclusion, Inventory, LetterId, Parked, ParkingKey, Request};
+use walpost_core::position::Place;
 use walpost_core::time::Timestamp;
 
 pub(super) use entry::{Details, Entry, Known};
@@ -272,11 +273,16 @@ impl Index {
     }
 
     pub(super) fn inventory(&self) -> Inventory {
-        let mut parked: Vec<_> = self.queues.iter().collect();
-        parked.sort_by_key(|(_, ids)| ids.first().copied());
+        let mut queues: Vec<_> = self.queues.iter().collect();
+        queues.sort_by_key(|(_, ids)| ids.first().copied());
+        let parked = |(key, ids): (&Arc<ParkingKey>, &BTreeSet<i64>)| {
+            let rows = ids.iter().filter_map(|id| self.ids.get(id));
+            let first = rows.map(RowId::place).reduce(Place::earlier)?;
+            Some(Parked { key: ParkingKey::clone(key), letters: ids.len() as u64, first })
+        };
         Inventory {
             letters: self.letters_open,
-            parked: parked.into_iter().map(|(key, ids)| (ParkingKey::clone(key), ids.len() as u64)).collect(),
+            parked: queues.into_iter().filter_map(parked).collect(),
             roots: self.roots,
             parked_bytes: self.parked_bytes,
         }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use walpost_core::lsn::Lsn;
 use walpost_core::poison::DeadLetter;
-use walpost_core::position::{Identity, Timeline};
+use walpost_core::position::{Identity, Place, Timeline};
 use walpost_core::time::Timestamp;
 
 /// Which row a letter is of.
@@ -22,6 +22,11 @@ pub(crate) struct RowId {
 impl RowId {
     pub(crate) fn of(letter: &DeadLetter) -> Self {
         Self { identity: letter.identity, commit_time: letter.commit_time }
+    }
+
+    /// Where it stands in the log.
+    pub(crate) fn place(&self) -> Place {
+        Place::of(self.identity, self.commit_time)
     }
 }
 

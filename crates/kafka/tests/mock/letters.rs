@@ -131,10 +131,11 @@ async fn a_letter_that_fails_is_told_by_the_commit_alone_and_the_next_group_is_a
     timeout(PATIENCE, sink.reset()).await.unwrap().unwrap();
     assert!(matches!(sink.set_aside(&letter(0)), Err(Refusal::Failed(failure)) if failure.class == Class::Withdrawn));
     timeout(PATIENCE, sink.open()).await.unwrap().unwrap();
-    sink.set_aside(&letter(0)).unwrap();
+    assert!(sink.set_aside(&letter(0)).unwrap(), "what was given up was never there");
     timeout(PATIENCE, sink.commit(&checkpoint(1))).await.unwrap().unwrap();
     let mut store = sink.letter_topic(&settings(&cluster), PATIENCE).unwrap();
     assert!(store.inventory().await.unwrap().letters >= 1);
+    assert!(!sink.set_aside(&letter(0)).unwrap(), "it lies there, as the store has read");
 }
 
 #[tokio::test]

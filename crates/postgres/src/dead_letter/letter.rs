@@ -11,7 +11,7 @@ use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::pgoutput::Message;
 use walpost_core::poison::{Cause, DeadLetter, LetterId, ParkingKey, Reference, Row};
-use walpost_core::position::{Identity, Timeline};
+use walpost_core::position::{Identity, Place, Timeline};
 use walpost_core::record::Record;
 
 use super::text::Repertoire;
@@ -262,6 +262,16 @@ pub(super) fn identity(row: &SqlRow) -> Result<Identity, Error> {
         timeline: Timeline(columns.number("timeline")?),
         commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
         ordinal: columns.number("ordinal")?,
+    })
+}
+
+/// Where a row stands in the log.
+pub(super) fn place(row: &SqlRow) -> Result<Place, Error> {
+    let columns = Columns { row, id: field(row, "id")? };
+    Ok(Place {
+        commit_lsn: Lsn::new(field::<PgLsn>(row, "commit_lsn")?.into()),
+        ordinal: columns.number("ordinal")?,
+        commit_time: field::<ServerTime>(row, "commit_time")?.0,
     })
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use walpost_core::failure::chain;
-use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
+use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Parked, Request};
 use walpost_core::port::DeadLetters;
 
 use super::Error;
@@ -50,8 +50,11 @@ ON CONFLICT (relay, system_identifier, timeline, commit_lsn, ordinal) DO UPDATE
 SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')
 RETURNING id, timeline, commit_lsn, ordinal, attempts = 1 AS is_new";
 
+// What comes before every letter of a key is told in each respect by itself: two clusters count their logs each for itself.
 const PARKED_KEYS: &str = "
-SELECT min(id) AS id, outbox_schema, outbox_table, route, key, count(*) AS letters FROM walpost.dead_letter
+SELECT min(id) AS id, outbox_schema, outbox_table, route, key, count(*) AS letters, min(commit_time) AS commit_time,
+       (array_agg(commit_lsn ORDER BY commit_lsn, ordinal))[1] AS commit_lsn, (array_agg(ordinal ORDER BY commit_lsn, ordinal))[1] AS ordinal
+FROM walpost.dead_letter
 WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop') AND queue IS NOT NULL
 GROUP BY outbox_schema, outbox_table, route, key ORDER BY min(id)";
 
@@ -222,7 +225,7 @@ impl DeadLetters for LetterStore {
         let mut inventory = Inventory::default();
         for row in self.perform(&[(PARKED_KEYS, vec![&relay])]).await? {
             if let Some(key) = letter::parking_key(&row, field(&row, "id")?)? {
-                inventory.parked.push((key, count(&row, "letters")?));
+                inventory.parked.push(Parked { key, letters: count(&row, "letters")?, first: letter::place(&row)? });
             }
         }
         if let Some(row) = self.perform(&[(TOTALS, vec![&relay])]).await?.first() {

@@ -95,21 +95,18 @@ impl Outbound {
 
     /// What the next session has to know of a failure that takes the group with it.
     pub(super) fn learn(&mut self, ticket: Ticket, failure: &Failure, was_alone: bool) {
-        let is_echo = failure.class == Class::Withdrawn && self.is_giving_back();
-        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping && !is_echo)
-        else {
-            return;
-        };
+        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping) else { return };
         let sentence = if was_alone { self.sentence(ticket, failure) } else { None };
         let is_blamed = matches!(failure.class, Class::Row | Class::Route);
         match (origin, sentence) {
             (Origin::Log(_), Some(Sentence::SetAside(cause))) => self.lessons.judge_row(*identity, cause),
-            (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
             (Origin::Letter(_), Some(Sentence::Return(letter))) => {
                 self.lessons.judge_letter(letter, failure.reason.clone());
             }
-            (Origin::Letter(letter), _) if is_blamed => self.lessons.suspect_letter(*letter),
-            (Origin::Letter(_), _) => {}
+            // Of a sink that is away, or that took back what came behind another, no row knows anything.
+            _ if !is_blamed => {}
+            (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
+            (Origin::Letter(letter), _) => self.lessons.suspect_letter(*letter),
         }
     }
 
@@ -223,7 +220,8 @@ impl Outbound {
 
     /// Whether this record is the only one with the sink, sent alone on purpose.
     pub(super) fn is_alone(&self, ticket: Ticket) -> bool {
-        matches!(self.flow, Flow::Singly { .. }) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
+        let is_single = matches!(self.flow, Flow::Singly { .. }) || self.part.is_some_and(|part| part.is_single);
+        is_single && self.ledger.out() == 1 && self.ledger.is_out(ticket)
     }
 
     pub(super) fn alone_until(&self) -> Option<Ticket> {

@@ -53,6 +53,8 @@ pub(super) struct Event {
     pub(super) is_given_up: bool,
     /// A failover lost its transaction: it was never committed for those who look at the new primary.
     pub(super) is_lost: bool,
+    /// An operator moved the checkpoint back to before it.
+    pub(super) has_come_again: bool,
     first: Option<Record>,
     /// The relay was killed, an acknowledgement was lost, or a session gave up on its sink: it may come once more.
     may_repeat: bool,
@@ -181,6 +183,13 @@ impl Facts {
         }
     }
 
+    /// The relay takes up the log from here on again, whatever came of it before.
+    pub(super) fn come_again_from(&mut self, position: Lsn) {
+        for event in self.events.iter_mut().filter(|event| event.identity.commit_lsn >= position) {
+            event.has_come_again = true;
+        }
+    }
+
     /// A failover lost every transaction that is not complete at this position.
     pub(super) fn lose_from(&mut self, switch: Lsn) {
         for event in &mut self.events {
@@ -217,6 +226,7 @@ impl Event {
             is_delayed: false,
             is_given_up: false,
             is_lost: false,
+            has_come_again: false,
             first: None,
             may_repeat: false,
             replays: 0,

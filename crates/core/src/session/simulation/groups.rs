@@ -60,13 +60,17 @@ struct Tally {
     /// Letters that were offered again after they had ended.
     stale_marks: u64,
     promotions: u64,
+    /// How often the checkpoint was moved back by hand.
+    moved_back: u64,
+    /// Rows that were set aside and whose letter was there already.
+    known_letters: u64,
 }
 
 impl Tally {
-    fn counts(&mut self) -> [&mut u64; 18] {
+    fn counts(&mut self) -> [&mut u64; 20] {
         let Self { commits, idle_commits, large_groups, unknown, aborted, bad_rows, kills, old, .. } = self;
         let Self { set_aside, parked, replayed, returned, dropped, letter_commits, .. } = self;
-        let Self { held_groups, held_between, stale_marks, promotions, .. } = self;
+        let Self { held_groups, held_between, stale_marks, promotions, moved_back, known_letters, .. } = self;
         [
             commits,
             idle_commits,
@@ -86,6 +90,8 @@ impl Tally {
             held_between,
             stale_marks,
             promotions,
+            moved_back,
+            known_letters,
         ]
     }
 
@@ -109,6 +115,8 @@ struct World {
     asked: Option<u32>,
     /// Where the last committed checkpoint stands.
     stored: Lsn,
+    /// Where the furthest one stood.
+    reached: Lsn,
     committing: Option<Progress>,
     letters: LetterStore,
     /// The same as it was a while ago.
@@ -157,6 +165,7 @@ impl World {
             stream,
             asked: None,
             stored,
+            reached: stored,
             committing: None,
             letters: LetterStore::default(),
             behind: LetterStore::default(),
@@ -237,6 +246,9 @@ impl World {
                 self.next_ticket = Ticket(0);
                 self.lessons = Lessons::default();
                 self.blame = Blame::default();
+                if self.random.one_in(3) {
+                    self.move_back();
+                }
                 self.begin();
             }
             1 => self.is_mended |= self.random.one_in(4),
@@ -254,6 +266,19 @@ impl World {
         }
     }
 
+    /// An operator takes the slot's position for the checkpoint, and so has events come again.
+    fn move_back(&mut self) {
+        if let Some(progress) = self.committing.take() {
+            note!(self, "commit {} has never arrived", progress.position);
+        }
+        let position = Lsn::new(self.server.confirmed);
+        note!(self, "moved back from {} to {position}", self.stored);
+        self.tally.moved_back += u64::from(position < self.stored);
+        self.stored = position;
+        self.facts.allow_repeats_from(position, 0);
+        self.facts.come_again_from(position);
+    }
+
     fn stop(&mut self) {
         self.stopped_at.get_or_insert(self.now);
         self.session.stop(self.now);
@@ -269,7 +294,7 @@ impl World {
     fn promote(&mut self) {
         if self.committing.is_none() {
             self.tally.promotions += 1;
-            self.server.promote(self.stored, &mut self.facts, &mut self.random);
+            self.server.promote(self.reached, &mut self.facts, &mut self.random);
             note!(self, "promoted: timeline {}", self.server.timeline);
             self.begin();
         }
@@ -329,7 +354,9 @@ impl World {
                 Some(Action::SetAside(ticket, letter)) => {
                     assert!(self.committing.is_none(), "a row was set aside while a commit was under way");
                     note!(self, "set aside {ticket:?}, event {}: {:?}", event_of(&letter), letter.cause);
-                    match self.broker.set_aside(*letter, &mut self.random) {
+                    let is_new = !self.letters.has(letter.identity);
+                    self.tally.known_letters += u64::from(!is_new);
+                    match self.broker.set_aside(*letter, is_new, &mut self.random) {
                         Ok(is_new) => self.session.set_aside(ticket, is_new),
                         Err(refusal) => self.session.letter_refused(refusal, self.now),
                     }
@@ -372,7 +399,7 @@ impl World {
 
     /// All of it becomes visible at once. What is given up stands in nobody's way.
     fn apply(&mut self, progress: Progress) {
-        let Group { records, letters, ends } = std::mem::take(&mut self.broker.group);
+        let Group { records, letters, ends, known: _ } = std::mem::take(&mut self.broker.group);
         let (dropped, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, end)| *end == Conclusion::Dropped);
         self.conclude(dropped);
         for record in records {
@@ -386,6 +413,7 @@ impl World {
         self.letters.check_exactly_once(&self.facts);
         self.letters.check(&self.settings.poison);
         self.stored = progress.position;
+        self.reached = self.reached.max(self.stored);
         self.server.check_durable(progress.position, &self.facts);
     }
 
@@ -436,7 +464,8 @@ impl World {
         };
         let Broker { out, reports, group, .. } = &self.broker;
         let handed_over = out.iter().map(|(_, record)| record).chain(&group.records).map(|record| record.identity);
-        let mut handed_over = handed_over.chain(group.letters.iter().map(|letter| letter.identity));
+        let letters = group.letters.iter().chain(&group.known);
+        let mut handed_over = handed_over.chain(letters.map(|letter| letter.identity));
         if handed_over.any(|identity| identity.commit_lsn == held.commit_lsn) {
             let since = *self.held_since.get_or_insert(self.now);
             let timeout = self.settings.grouping.as_ref().unwrap().timeout;

@@ -7,6 +7,7 @@ use crate::poison::{
     Cause, Conclusion, DeadLetter, Inventory, LetterId, Marked, OnBadRow, OnClosedRoute, ParkingKey, Policy, Request,
 };
 use crate::port::Ticket;
+use crate::position::Identity;
 
 use super::facts::{Event, Facts, Fault};
 use super::random::Random;
@@ -159,12 +160,18 @@ impl LetterStore {
 
     /// Each row that was ever set aside lies there, was sent, or was given up: one of them, and once.
     pub(super) fn check_exactly_once(&self, facts: &Facts) {
-        for Stored { event, is_open, .. } in &self.letters {
+        let has_come_again = |stored: &&Stored| facts.events[stored.event].has_come_again;
+        for Stored { event, is_open, .. } in self.letters.iter().filter(|stored| !has_come_again(stored)) {
             let was_sent = facts.is_delivered(*event);
             let fates = [*is_open, was_sent, facts.events[*event].is_given_up];
             let count = fates.iter().filter(|is_its| **is_its).count();
             assert_eq!(count, 1, "event {event}: lies there, was sent, was given up: {fates:?}");
         }
+    }
+
+    /// Whether a letter of this row lies there or has lain there.
+    pub(super) fn has(&self, row: Identity) -> bool {
+        self.letters.iter().any(|stored| stored.letter.identity == row)
     }
 
     pub(super) fn is_open(&self, id: LetterId) -> bool {
@@ -180,7 +187,7 @@ impl LetterStore {
     }
 
     pub(super) fn set_aside(&mut self, letter: DeadLetter, facts: &mut Facts) -> bool {
-        if self.letters.iter().any(|stored| stored.letter.identity == letter.identity) {
+        if self.has(letter.identity) {
             return false;
         }
         let event = event_of(&letter);

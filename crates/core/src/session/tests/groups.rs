@@ -98,6 +98,53 @@ fn of_a_large_transaction_only_the_rows_that_failed_go_alone_and_those_around_th
 }
 
 #[test]
+fn rows_of_a_batch_that_failed_go_in_parts_and_what_lies_before_and_behind_them_flows() {
+    let mut desk = Desk::with(settings());
+    assert_eq!(desk.transaction(0x2000, 12).asked(), publications(0..12));
+    // The one in the midst of them is of another partition.
+    for ticket in [0, 1, 2, 5] {
+        desk.deliver(ticket);
+    }
+    for ticket in [3, 4, 6, 7, 8, 9] {
+        desk.fail(ticket, Class::Row);
+    }
+    let end = desk.end();
+
+    let mut second = desk.next(&end, 1);
+    assert_eq!(second.transaction(0x2000, 12).asked(), publications(12..15), "all before it");
+    second.deliver(12).deliver(13).deliver(14);
+    assert_eq!(second.asked(), publications([15, 16]), "a third of it");
+    second.deliver(15).deliver(16);
+    assert_eq!(second.asked(), publications([17]), "of none of them");
+    assert_eq!(second.deliver(17).asked(), publications([18, 19]));
+    second.fail(18, Class::Row).fail(19, Class::Row);
+    let end = second.end();
+
+    let mut third = second.next(&end, 1);
+    third.transaction(0x2000, 12).asked();
+    for ticket in 24..30 {
+        third.deliver(ticket).asked();
+    }
+    let end = third.fail(30, Class::Row).end();
+    let row = |ordinal| Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x2000), ordinal };
+    assert_eq!(end.lessons.judgement(row(6)), Some(&row_cause("it failed")), "{end:?}");
+}
+
+#[test]
+fn a_sink_that_was_away_teaches_nothing_so_that_all_of_a_large_transaction_flows_again() {
+    for class in [Class::Sink, Class::Withdrawn] {
+        let mut desk = Desk::with(settings());
+        desk.transaction(0x2000, 6).asked();
+        for ticket in 0..6 {
+            desk.fail(ticket, class);
+        }
+        let end = desk.end();
+        assert_eq!(*end.lessons, Lessons::default());
+        assert_eq!(desk.next(&end, 1).transaction(0x2000, 6).asked(), publications(6..12), "{class:?}");
+    }
+}
+
+#[test]
 fn a_row_that_is_refused_at_once_while_alone_is_set_aside_in_the_open_group() {
     let mut desk = Desk::with(settings());
     desk.transaction(0x2000, 1);
@@ -129,6 +176,19 @@ fn a_row_behind_a_letter_that_is_on_its_way_is_parked_in_the_same_group() {
     assert_eq!(desk.deliver(0).asked_and_taken(), [sent(), Asked::Commit(0x2030)]);
     desk.commit_succeeds();
     assert_eq!(desk.session.parked_keys(), 1);
+}
+
+#[test]
+fn a_row_whose_letter_is_there_already_is_not_counted_again_so_that_its_key_is_let_go_with_that_letter() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    desk.transaction(0x2000, 1);
+    assert_eq!(desk.next_asked(), Some(Asked::SetAside(0, poison::Cause::Parked)));
+    desk.session.set_aside(Ticket(0), false);
+    assert_eq!(desk.asked_and_taken(), [Asked::Commit(0x2030)]);
+    assert_eq!((desk.commit_succeeds().session.open_letters(), desk.session.parked_keys()), (1, 1));
+    assert_eq!(desk.mark(Request::Drop).asked_and_taken().len(), 2);
+    assert_eq!((desk.commit_succeeds().session.open_letters(), desk.session.parked_keys()), (0, 0));
+    assert_eq!(desk.transaction(0x3000, 1).asked_and_taken(), publications([1]), "nothing lies there any more");
 }
 
 #[test]

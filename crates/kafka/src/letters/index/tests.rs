@@ -136,13 +136,18 @@ fn the_inventory_counts_what_has_not_ended() {
     let bytes = letter(1, Some("a"), bad()).row.insert.len() as u64;
     let told = |topic: &Topic| {
         let inventory = topic.index.inventory();
-        let keys: Vec<_> = inventory.parked.iter().map(|(key, count)| (key.key.clone(), *count)).collect();
+        let keys: Vec<_> = inventory.parked.iter().map(|parked| (parked.key.key.clone(), parked.letters)).collect();
         (inventory.letters, inventory.roots, inventory.parked_bytes / bytes, keys)
     };
+    let firsts = |topic: &Topic| -> Vec<u64> {
+        topic.index.inventory().parked.iter().map(|parked| parked.first.ordinal).collect()
+    };
     assert_eq!(told(&topic), (6, 3, 3, vec![("a".into(), 3), ("b".into(), 2)]));
+    assert_eq!(firsts(&topic), [0, 3]);
     topic.mark(ids[0], Mark::Drop);
     topic.conclude(ids[0], &Conclusion::Dropped);
     assert_eq!(told(&topic), (5, 2, 3, vec![("a".into(), 2), ("b".into(), 2)]));
+    assert_eq!(firsts(&topic), [1, 3], "of those that have not ended");
     // What waited for another and failed by itself has become a cause.
     topic.mark(ids[1], Mark::Replay);
     topic.conclude(ids[1], &Conclusion::Returned("too large".to_owned()));

@@ -34,12 +34,14 @@ pub(super) struct Broker {
 pub(super) struct Group {
     pub(super) records: Vec<Record>,
     pub(super) letters: Vec<DeadLetter>,
+    /// Letters that lay there already, or have ended.
+    pub(super) known: Vec<DeadLetter>,
     pub(super) ends: Vec<(LetterId, Conclusion)>,
 }
 
 impl Group {
     pub(super) fn len(&self) -> usize {
-        self.records.len() + self.letters.len() + self.ends.len()
+        self.records.len() + self.letters.len() + self.known.len() + self.ends.len()
     }
 }
 
@@ -83,10 +85,11 @@ impl Broker {
         Ok(())
     }
 
-    pub(super) fn set_aside(&mut self, letter: DeadLetter, random: &mut Random) -> Result<bool, Refusal> {
+    pub(super) fn set_aside(&mut self, letter: DeadLetter, is_new: bool, random: &mut Random) -> Result<bool, Refusal> {
         self.take_letter(random)?;
-        self.group.letters.push(letter);
-        Ok(true)
+        let group = &mut self.group;
+        if is_new { &mut group.letters } else { &mut group.known }.push(letter);
+        Ok(is_new)
     }
 
     pub(super) fn conclude(
