@@ -52,7 +52,7 @@ pub struct Delivery {
 /// Why a sink did not accept a record at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Its queue is full. Not an error: offer the same record again after some deliveries.
+    /// Its queue is full, or the order asks that a record waits. Not an error: offer the same one again after some deliveries.
     #[error("the sink's queue is full")]
     Full,
     /// It will not take this record; the same as a failed delivery of it.

@@ -55,7 +55,7 @@ pub struct Producer {
     /// When the reports in the inbox are worth taking; `None` while it may be empty.
     ripe_at: Option<Instant>,
     pulse: Pulse,
-    opening: Opening,
+    opening: Box<Opening>,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
     /// Whether that was said while there was nothing to call back.
@@ -79,7 +79,7 @@ impl Producer {
     pub fn new(settings: Settings) -> Result<Self, Failure> {
         let client = connect(&settings, Context::default())?;
         Ok(Self {
-            opening: Opening::new(&settings),
+            opening: Box::new(Opening::new(&settings)),
             settings,
             client,
             outstanding: 0,
