@@ -216,7 +216,7 @@ impl Error {
         match self {
             Self::Connection { phase: Phase::Connecting, source } => Some(network_reason(source.as_ref())),
             Self::Deadline { phase: Phase::Connecting, after } => Some((
-                format!("no answer within {after:?}"),
+                format!("it did not answer within {after:?}"),
                 "see that it runs and that no firewall is in between, or correct host and port in source.url",
             )),
             _ => None,
@@ -440,7 +440,7 @@ mod tests {
             (
                 Error::Deadline { phase: Phase::Connecting, after: Duration::from_secs(10) },
                 vec![Endpoint::new("10.0.0.1", 5432)],
-                "PostgreSQL at 10.0.0.1:5432 (database \"app\", user \"walpost\") cannot be reached: no answer within 10s; see that it \
+                "PostgreSQL at 10.0.0.1:5432 (database \"app\", user \"walpost\") cannot be reached: it did not answer within 10s; see that it \
                  runs and that no firewall is in between, or correct host and port in source.url",
             ),
         ];
