@@ -184,13 +184,18 @@ impl Handover {
 
     /// Has the offset imported that a record at this row would have.
     fn take_over(&self, lsn_proc: u64) -> Output {
+        self.take_over_into(&[], lsn_proc)
+    }
+
+    /// The same with more options.
+    fn take_over_into(&self, options: &[&str], lsn_proc: u64) -> Output {
         let commit = self.number(&self.rig.slot("confirmed_flush_lsn"));
         let value = format!(
             r#"{{"lsn_proc":{lsn_proc},"messageType":"INSERT","lsn_commit":{commit},"lsn":{lsn_proc},"txId":7,"ts_usec":1}}"#
         );
         let path = self.folder.path().join("offsets.dat");
         std::fs::write(&path, serialised(br#"["orders",{"server":"app"}]"#, value.as_bytes())).unwrap();
-        import(&[&self.connector, "--offsets", path.to_str().unwrap()])
+        import(&[&[&self.connector, "--offsets", path.to_str().unwrap()], options].concat())
     }
 
     /// Publishes what is owed by now, and tells the ids that arrived.
@@ -228,6 +233,22 @@ fn after_an_offset_at_the_end_of_a_transaction_nothing_is_published_again_and_no
     assert!(taken.status.success() && text(&taken.stderr).contains("nothing is lost"), "{}", text(&taken.stderr));
     let owed: Vec<_> = logged[3..].iter().map(|row| row.id.clone()).collect();
     assert_eq!(handover.published(), owed);
+}
+
+#[test]
+fn a_position_is_taken_over_into_the_configuration_as_it_was_edited() {
+    let handover = Handover::new("handed_edited");
+    handover.rig.insert("key", 0, 2);
+    let made = import(&[&handover.connector]);
+    let checkpoint = handover.folder.path().join("checkpoint");
+    let edited =
+        format!("{}\n[checkpoint]\nstore = \"file\"\npath = \"{}\"\n", text(&made.stdout), checkpoint.display());
+    let config = handover.folder.write("walpost.toml", &edited);
+    let taken = handover.take_over_into(&["-c", &config], handover.logged()[1].lsn);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    assert_eq!(text(&taken.stdout), "", "the configuration is there already");
+    assert!(text(&taken.stderr).contains(checkpoint.to_str().unwrap()), "{}", text(&taken.stderr));
+    assert!(checkpoint.exists());
 }
 
 #[test]

@@ -95,11 +95,10 @@ fn syntax(text: &str, mistakes: &[toml::de::Error]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for mistake in mistakes {
         let place = mistake.span().map(|span| Place::of(text, span.start));
-        let key = mistake.span().and_then(|span| key_at(text, span)).unwrap_or_default();
+        let is_double = mistake.message().contains("duplicate key");
+        let key = mistake.span().filter(|_| is_double).and_then(|span| key_at(text, span)).unwrap_or_default();
         let remedy = match mistake.message() {
-            message if message.contains("duplicate key") => {
-                "; a key stands once in its section, and a section once in the file"
-            }
+            _ if is_double => "; a key stands once in its section, and a section once in the file",
             message if message.contains("dotted key") => {
                 "; write names with dots in quotes, each a line: \"key.converter\" = \"…\""
             }

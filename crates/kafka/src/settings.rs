@@ -323,10 +323,10 @@ fn refusal_of_librdkafka(name: &str, value: &str) -> Option<String> {
     match config.create_native_config() {
         Ok(_) => None,
         Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => Some(unknown(name)),
-        Err(KafkaError::ClientConfig(_, description, ..)) if !properties::is_secret(name) => {
-            // The description may name it as librdkafka's sources do, so that it is told whose it is.
-            Some(format!("{value:?} is refused by librdkafka ({description}); correct it or leave it out"))
-        }
+        Err(KafkaError::ClientConfig(_, description, ..)) if !properties::is_secret(name) => Some(format!(
+            "{value:?} is refused by librdkafka ({}); correct it or leave it out",
+            renamed(&description, name)
+        )),
         Err(_) => Some("librdkafka refuses its value; correct it or leave it out".to_owned()),
     }
 }
@@ -349,6 +349,15 @@ fn void_of_protocol(properties: &BTreeMap<String, String>, typed: &[&str]) -> Ve
         Some(SettingFault { name: name.to_owned(), reason })
     };
     typed.iter().filter_map(|name| void(name)).collect()
+}
+
+/// What librdkafka says of a property, which it may call by another of its names.
+fn renamed(description: &str, name: &str) -> String {
+    let parts = description.trim().split_once("property \"").and_then(|(before, rest)| {
+        let (_, after) = rest.split_once('"')?;
+        Some(format!("{before}property \"{name}\"{after}"))
+    });
+    parts.unwrap_or_else(|| description.trim().to_owned())
 }
 
 fn unknown(name: &str) -> String {
@@ -563,6 +572,25 @@ mod tests {
         let user = [("security.protocol", "sasl_ssl"), ("sasl.username", "app"), ("client.id", "desk")];
         for (given, client) in [(&user[..], "app by desk"), (&user[2..], "desk")] {
             assert_eq!(settings(given).client(), client);
+        }
+    }
+
+    #[test]
+    fn a_value_that_librdkafka_refuses_is_shown_under_the_name_that_was_meant() {
+        for (name, value, reason) in [
+            (
+                "linger.ms",
+                "soon",
+                "\"soon\" is refused by librdkafka (Invalid value for configuration property \"linger.ms\"); correct it or leave it out",
+            ),
+            (
+                "compression.type",
+                "brotli",
+                "(Invalid value \"brotli\" for configuration property \"compression.type\")",
+            ),
+        ] {
+            let faults = faults(&[(name, value)]);
+            assert!(faults[0].reason.contains(reason), "{faults:?}");
         }
     }
 

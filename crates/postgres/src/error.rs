@@ -211,12 +211,35 @@ impl Error {
         Self::Unreachable { servers, reason, remedy }
     }
 
+    /// The same of several servers that were tried one after the other: what the last of them came to, or why each could not be reached.
+    pub(crate) fn of_attempts(settings: &ConnectionSettings, mut attempts: Vec<(&Endpoint, Self)>) -> Self {
+        let tried: Vec<Endpoint> = attempts.iter().map(|(endpoint, _)| (*endpoint).clone()).collect();
+        let whys: Vec<_> = attempts
+            .iter()
+            .filter_map(|(endpoint, error)| {
+                error.unreachable().map(|(reason, remedy)| (endpoint.to_string(), reason, remedy))
+            })
+            .collect();
+        let Some((_, last)) = attempts.pop() else { return Self::Ended };
+        match (last.of_servers(settings, &tried), whys.as_slice()) {
+            (Self::Unreachable { servers, .. }, [(_, first, _), others @ ..])
+                if others.iter().any(|(_, other, _)| other != first) =>
+            {
+                let reasons: Vec<String> =
+                    whys.iter().map(|(endpoint, reason, _)| format!("{endpoint}: {reason}")).collect();
+                let remedy = "start PostgreSQL, or correct hosts and ports in source.url";
+                Self::Unreachable { servers, reason: reasons.join(", "), remedy }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// Why a server could not be reached, and what to do, where that is what happened.
     fn unreachable(&self) -> Option<(String, &'static str)> {
         match self {
             Self::Connection { phase: Phase::Connecting, source } => Some(network_reason(source.as_ref())),
             Self::Deadline { phase: Phase::Connecting, after } => Some((
-                format!("no answer within {after:?}"),
+                format!("it did not answer within {after:?}"),
                 "see that it runs and that no firewall is in between, or correct host and port in source.url",
             )),
             _ => None,
@@ -440,7 +463,7 @@ mod tests {
             (
                 Error::Deadline { phase: Phase::Connecting, after: Duration::from_secs(10) },
                 vec![Endpoint::new("10.0.0.1", 5432)],
-                "PostgreSQL at 10.0.0.1:5432 (database \"app\", user \"walpost\") cannot be reached: no answer within 10s; see that it \
+                "PostgreSQL at 10.0.0.1:5432 (database \"app\", user \"walpost\") cannot be reached: it did not answer within 10s; see that it \
                  runs and that no firewall is in between, or correct host and port in source.url",
             ),
         ];
@@ -448,6 +471,30 @@ mod tests {
             let error = error.of_servers(&settings, &tried);
             assert_eq!(chain(&error), expected);
             assert_eq!(error.class(), Class::Transient, "{error}");
+        }
+    }
+
+    #[test]
+    fn of_several_servers_each_is_told_its_own_reason_where_they_differ() {
+        let endpoints = [Endpoint::new("db.nowhere", 5432), Endpoint::new("127.0.0.1", 1)];
+        let settings = ConnectionSettings::new(endpoints[0].clone(), "u", "d").with_endpoint(endpoints[1].clone());
+        let lookup = || "failed to lookup address information: Name or service not known".to_owned();
+        let away = |source: std::io::Error| Error::Connection { phase: Phase::Connecting, source: Box::new(source) };
+        let refused = || away(std::io::Error::from_raw_os_error(111));
+        let unknown = || away(std::io::Error::other(lookup()));
+        for (first, second, expected) in [
+            (refused(), refused(), "cannot be reached: Connection refused; start PostgreSQL, or correct host and port"),
+            (
+                unknown(),
+                refused(),
+                "cannot be reached: db.nowhere:5432: the name of the host leads to no address (Name or service not known), \
+                 127.0.0.1:1: Connection refused; start PostgreSQL, or correct hosts and ports in source.url",
+            ),
+            (unknown(), server(Phase::Connecting, "no (SQLSTATE 28P01)"), "PostgreSQL refused while connecting: no"),
+        ] {
+            let attempts = endpoints.iter().zip([first, second]).collect();
+            let said = Error::of_attempts(&settings, attempts).to_string();
+            assert!(said.contains(expected), "{said}");
         }
     }
 

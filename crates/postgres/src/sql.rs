@@ -47,7 +47,7 @@ impl Session {
     /// # Errors
     /// No server could be reached, or the last one refused.
     pub async fn connect(settings: &ConnectionSettings, statement_timeout: Duration) -> Result<Self, Error> {
-        let mut last_error = Error::Ended;
+        let mut attempts = Vec::new();
         let mut standby = None;
         for endpoint in settings.endpoints() {
             match Self::attempt(settings, endpoint, statement_timeout).await {
@@ -55,12 +55,12 @@ impl Session {
                 Ok(session) => match session.is_in_recovery().await {
                     Ok(false) => return Ok(session),
                     Ok(true) => standby = standby.or(Some(session)),
-                    Err(error) => last_error = error,
+                    Err(error) => attempts.push((endpoint, error)),
                 },
-                Err(error) => last_error = error,
+                Err(error) => attempts.push((endpoint, error)),
             }
         }
-        standby.ok_or_else(|| last_error.of_servers(settings, settings.endpoints()))
+        standby.ok_or_else(|| Error::of_attempts(settings, attempts))
     }
 
     /// Opens a session on one server. The settings' connect timeout covers the whole of it.
