@@ -151,7 +151,8 @@ fn the_inventory_tells_parked_keys_causes_and_bytes_of_what_has_not_ended() {
     let size = |ordinal, key| letter(ordinal, key, Cause::Parked).parked_bytes();
     let key = |key| letter(0, key, Cause::Parked).parking_key.unwrap();
     let inventory = desk.runtime.block_on(desk.store.inventory()).unwrap();
-    let place = |ordinal| Place::of(letter(ordinal, "a", Cause::Parked).identity, letter(0, "a", Cause::Parked).commit_time);
+    let place =
+        |ordinal| Place::of(letter(ordinal, "a", Cause::Parked).identity, letter(0, "a", Cause::Parked).commit_time);
     let parked = |text, letters, first| Parked { key: key(text), letters, first: place(first) };
     assert_eq!(inventory.parked, [parked("a", 3, 0), parked("b", 2, 3)]);
     assert_eq!((inventory.roots, inventory.parked_bytes), (3, size(1, "a") + size(2, "a") + size(4, "b")));
@@ -161,7 +162,8 @@ fn the_inventory_tells_parked_keys_causes_and_bytes_of_what_has_not_ended() {
     let inventory = desk.runtime.block_on(desk.store.inventory()).unwrap();
     assert_eq!((inventory.letters, inventory.parked, inventory.roots), (4, vec![parked("a", 3, 0)], 2));
     // In the log of another cluster, which was moved here, and later.
-    let other = "UPDATE walpost.dead_letter SET commit_lsn = '0/1', commit_time = commit_time + interval '1 day' WHERE id = 3";
+    let other =
+        "UPDATE walpost.dead_letter SET commit_lsn = '0/1', commit_time = commit_time + interval '1 day' WHERE id = 3";
     desk.database.psql(other).unwrap();
     let first = desk.runtime.block_on(desk.store.inventory()).unwrap().parked[0].first;
     let expected = Place { commit_lsn: Lsn::new(1), ordinal: 2, ..place(0) };

@@ -16,7 +16,7 @@ pub use logged::{Letterhead, LoggedRow};
 pub use reference::{Keep, Reference};
 
 use crate::outbox::TableName;
-use crate::position::Identity;
+use crate::position::{Identity, Place};
 use crate::record::Record;
 use crate::time::Timestamp;
 
@@ -249,13 +249,24 @@ pub enum Conclusion {
     Returned(String),
 }
 
+/// A key of which letters lie there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parked {
+    /// The key.
+    pub key: ParkingKey,
+    /// How many of its letters are neither sent nor dropped.
+    pub letters: u64,
+    /// The [earliest](Place::earlier) of their places: what comes again from before it waits for none of them.
+    pub first: Place,
+}
+
 /// What lies in a store, as a session has to know it before its first frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// How many letters are neither sent nor dropped.
     pub letters: u64,
-    /// Each key of which letters are neither sent nor dropped, and how many.
-    pub parked: Vec<(ParkingKey, u64)>,
+    /// Each key of which letters are neither sent nor dropped.
+    pub parked: Vec<Parked>,
     /// How many letters lie there for a reason of their own.
     pub roots: u64,
     /// The bytes of those that only wait for another one, by [`DeadLetter::parked_bytes`].

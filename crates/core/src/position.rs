@@ -25,6 +25,44 @@ pub struct Identity {
     pub ordinal: u64,
 }
 
+/// Where a row stands in a log, and when its transaction committed.
+///
+/// Another cluster counts its log by itself, and what it writes is written later: a place there may be the lower one, but its time is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// `Begin.final_lsn`.
+    pub commit_lsn: Lsn,
+    /// See [`Identity::ordinal`].
+    pub ordinal: u64,
+    /// When the transaction committed, by the server's clock.
+    pub commit_time: Timestamp,
+}
+
+impl Place {
+    /// The place of this row. A promotion does not change it.
+    #[must_use]
+    pub fn of(Identity { commit_lsn, ordinal, .. }: Identity, commit_time: Timestamp) -> Self {
+        Self { commit_lsn, ordinal, commit_time }
+    }
+
+    /// Whether a row of this place comes before one of the other beyond doubt: in the log, and by the clock.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.in_log() < other.in_log() && self.commit_time <= other.commit_time
+    }
+
+    /// The earlier of the two, in the log and by the clock each by itself: what is before it is before both.
+    #[must_use]
+    pub fn earlier(self, other: Self) -> Self {
+        let first = if self.in_log() <= other.in_log() { self } else { other };
+        Self { commit_time: self.commit_time.min(other.commit_time), ..first }
+    }
+
+    fn in_log(&self) -> (Lsn, u64) {
+        (self.commit_lsn, self.ordinal)
+    }
+}
+
 /// A number that a writer of checkpoints takes when it starts; a lower one may no longer write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);

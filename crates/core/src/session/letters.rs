@@ -28,6 +28,7 @@ use crate::poison::{
     Cause, Conclusion, DeadLetter, Inventory, KeyTexts, LetterId, LoggedRow, Marked, ParkingKey, Policy, Request,
 };
 use crate::port::Ticket;
+use crate::position::{Identity, Place};
 use crate::time::Moment;
 
 use lying::{Lying, Parking, Share};
@@ -101,6 +102,7 @@ struct Queue<T> {
 #[derive(Debug)]
 struct Aside {
     ticket: Ticket,
+    place: Place,
     cause: Cause,
     share: Share,
     /// It waits until all before it is settled or put aside. Else another one of its key did so.
@@ -119,7 +121,12 @@ impl Letters {
     pub(super) fn new(policy: Policy, inventory: Inventory, backoff: Backoff) -> Self {
         Self {
             policy,
-            lying: Lying::of(inventory, |_, _| Parking { letters: 0, since: Ticket(0), is_late: false }),
+            lying: Lying::of(inventory, |_, _, first| Parking {
+                letters: 0,
+                since: Ticket(0),
+                first: Some(first),
+                is_late: false,
+            }),
             aside: Queue::default(),
             waits_for: None,
             replays: BTreeMap::new(),
@@ -148,8 +155,8 @@ impl Letters {
     }
 
     /// Whether a row waits behind a letter of its key. Where none lies there it costs nothing.
-    pub(super) fn is_parked(&self, ticket: Ticket, row: &LoggedRow) -> bool {
-        self.parking(row).is_some_and(|parking| parking.since <= ticket)
+    pub(super) fn is_parked(&self, ticket: Ticket, identity: Identity, row: &LoggedRow) -> bool {
+        self.parking(row).is_some_and(|parking| parking.holds(ticket, &Place::of(identity, row.commit_time)))
     }
 
     fn parking(&self, row: &LoggedRow) -> Option<&Parking> {
@@ -175,17 +182,18 @@ impl Letters {
     }
 
     /// A row of the log is to be set aside. Its key is parked from now on.
-    pub(super) fn put_aside(&mut self, ticket: Ticket, cause: Cause, row: &LoggedRow) {
+    pub(super) fn put_aside(&mut self, ticket: Ticket, identity: Identity, cause: Cause, row: &LoggedRow) {
         let waits = cause.is_root() || self.parking(row).is_some_and(|parking| parking.is_late);
         let texts = row.key_texts();
         let key = texts.map(|(route, key)| ParkingKey { table: row.head.table.clone(), route, key });
         let is_root = cause.is_root();
         let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { row.kept_bytes(self.policy.keep) } };
-        self.lying.add(&share, ticket);
+        let place = Place::of(identity, row.commit_time);
+        self.lying.add(&share, ticket, place);
         self.unseen += u64::from(self.is_grouping);
         // A row before it may have been with the sink when one behind was put aside.
         let behind = self.aside.unasked().position(|other| other.ticket > ticket);
-        self.aside.insert(behind, Aside { ticket, cause, share, waits });
+        self.aside.insert(behind, Aside { ticket, place, cause, share, waits });
     }
 
     /// What to ask of the store now; of rows only where it takes any. How letters ended comes first, so that an inventory counts no end twice.
@@ -286,13 +294,13 @@ impl Letters {
         }
         self.inventory = Wanted::No;
         let known = std::mem::take(&mut self.lying.keys);
-        let parking_of = |table: &TableName, texts: &KeyTexts| {
+        let parking_of = |table: &TableName, texts: &KeyTexts, _| {
             let parking = known.get(table).and_then(|keys| keys.get(texts)).copied();
-            parking.unwrap_or(Parking { letters: 0, since: next_ticket, is_late: true })
+            parking.unwrap_or(Parking { letters: 0, since: next_ticket, first: None, is_late: true })
         };
         self.lying = Lying::of(inventory, parking_of);
-        for Aside { ticket, share, .. } in &self.aside.items {
-            self.lying.add(share, *ticket);
+        for Aside { ticket, place, share, .. } in &self.aside.items {
+            self.lying.add(share, *ticket, *place);
         }
         self.store_answered();
     }

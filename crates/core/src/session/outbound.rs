@@ -282,7 +282,7 @@ impl Outbound {
         let judged = held.and_then(|held| held.judged.as_ref());
         let judgement = judged.map(|(cause, _)| cause).or_else(|| self.lessons.judgement(*identity));
         let cause = match (made, judgement) {
-            _ if self.letters.is_parked(ticket, row) => Cause::Parked,
+            _ if self.letters.is_parked(ticket, *identity, row) => Cause::Parked,
             (Err(fault), _) => Cause::Row(fault.reason.clone()),
             (Ok(_), Some(cause)) => cause.clone(),
             (Ok(_), None) => return Fate::Publish,
@@ -340,8 +340,8 @@ impl Outbound {
     }
 
     fn set_aside(&mut self, ticket: Ticket, cause: Cause) {
-        let Some(Item { origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
-        self.letters.put_aside(ticket, cause, row);
+        let Some(Item { identity, origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
+        self.letters.put_aside(ticket, *identity, cause, row);
         self.ledger.put_aside(ticket);
         self.held.take_if(|held| held.ticket == ticket);
         self.passed(ticket);

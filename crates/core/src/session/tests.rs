@@ -17,8 +17,8 @@ use crate::feedback;
 use crate::frame::{Keepalive, StatusUpdate};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Begin, Cell, Commit, Insert, Message};
-use crate::poison::{Conclusion, DeadLetter, LoggedRow, OnBadRow, ParkingKey, Policy};
-use crate::position::{Identity, SettledRows, Timeline};
+use crate::poison::{Conclusion, DeadLetter, LoggedRow, OnBadRow, Parked, ParkingKey, Policy};
+use crate::position::{Identity, Place, SettledRows, Timeline};
 use crate::record::{Headers, Record};
 use crate::time::Timestamp;
 
@@ -277,7 +277,8 @@ impl Desk {
 
 /// A letter of the key of the rows lies there.
 fn start_with_a_letter() -> Start {
-    let parked = vec![(parking_key(), 1)];
+    let first = Place { commit_lsn: Lsn::new(0x800), ordinal: 0, commit_time: Timestamp::from_postgres_micros(0) };
+    let parked = vec![Parked { key: parking_key(), letters: 1, first }];
     Start { inventory: Inventory { letters: 1, parked, roots: 1, parked_bytes: 0 }, ..start() }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::outbox::TableName;
-use crate::poison::{Inventory, KeyTexts, ParkingKey};
+use crate::poison::{Inventory, KeyTexts, Parked, ParkingKey};
 use crate::port::Ticket;
+use crate::position::Place;
 
 /// What one letter counts for.
 #[derive(Debug, Clone)]
@@ -30,32 +31,43 @@ pub(super) struct Parking {
     pub(super) letters: u64,
     /// From this row on.
     pub(super) since: Ticket,
+    /// And not before this place, where its letters lay there already when the session began.
+    pub(super) first: Option<Place>,
     /// It was found to be parked in the midst of a session.
     pub(super) is_late: bool,
 }
 
+impl Parking {
+    /// Whether a row of the key waits. One from before all its letters was published before they came to lie there, and comes again after a crash:
+    /// behind them it would be the last that anybody reads of its key.
+    pub(super) fn holds(&self, ticket: Ticket, place: &Place) -> bool {
+        self.since <= ticket && !self.first.is_some_and(|first| place.is_before(&first))
+    }
+}
+
 impl Lying {
-    pub(super) fn of(inventory: Inventory, parking_of: impl Fn(&TableName, &KeyTexts) -> Parking) -> Self {
+    pub(super) fn of(inventory: Inventory, parking_of: impl Fn(&TableName, &KeyTexts, Place) -> Parking) -> Self {
         let Inventory { letters, parked, roots, parked_bytes } = inventory;
         let mut keys: BTreeMap<TableName, BTreeMap<KeyTexts, Parking>> = BTreeMap::new();
-        for (ParkingKey { table, route, key }, letters) in parked {
+        for Parked { key: ParkingKey { table, route, key }, letters, first } in parked {
             let texts = (route, key);
-            let parking = Parking { letters, ..parking_of(&table, &texts) };
+            let parking = Parking { letters, ..parking_of(&table, &texts, first) };
             keys.entry(table).or_default().insert(texts, parking);
         }
         Self { keys, letters, roots, parked_bytes }
     }
 
-    pub(super) fn add(&mut self, share: &Share, ticket: Ticket) {
+    pub(super) fn add(&mut self, share: &Share, ticket: Ticket, place: Place) {
         self.letters += 1;
         self.roots += u64::from(share.is_root);
         self.parked_bytes += share.parked_bytes;
         if let Some(ParkingKey { table, route, key }) = &share.key {
             let keys = self.keys.entry(table.clone()).or_default();
             let parking = keys.entry((route.clone(), key.clone()));
-            let parking = parking.or_insert(Parking { letters: 0, since: ticket, is_late: false });
+            let parking = parking.or_insert(Parking { letters: 0, since: ticket, first: None, is_late: false });
             parking.letters += 1;
             parking.since = parking.since.min(ticket);
+            parking.first = parking.first.map(|first| first.earlier(place));
         }
     }
 

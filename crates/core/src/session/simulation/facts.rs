@@ -26,6 +26,7 @@ pub(super) struct Facts {
     /// Topics that were ever missing, or closed to the relay.
     pub(super) were_closed: [bool; TOPICS.len()],
     pub(super) repeats: u64,
+    delivered: u64,
 }
 
 /// Whose order is kept: table, topic, key.
@@ -56,6 +57,8 @@ pub(super) struct Event {
     /// An operator moved the checkpoint back to before it.
     pub(super) has_come_again: bool,
     first: Option<Record>,
+    /// How many records a consumer had read when it read this one last.
+    last: u64,
     /// The relay was killed, an acknowledgement was lost, or a session gave up on its sink: it may come once more.
     may_repeat: bool,
     /// An operator had its letter sent so many times; it may have been delivered before.
@@ -94,7 +97,9 @@ impl Facts {
     /// A consumer can read the record from now on.
     pub(super) fn deliver(&mut self, lane: usize, record: &Record) {
         let number = self.event_of(record);
+        self.delivered += 1;
         let event = &mut self.events[number];
+        event.last = self.delivered;
         assert!(!event.is_bad, "the broker took the bad event {number}");
         match &event.first {
             None => {
@@ -142,7 +147,12 @@ impl Facts {
         let may_repeat = self.events[event].may_repeat;
         self.allow_repeat(event);
         let is_first = !self.is_delivered(event);
+        let last = self.events[event].last;
         self.deliver(lane, record);
+        // It says nothing about what the relay does now.
+        if !is_first {
+            self.events[event].last = last;
+        }
         self.events[event].may_repeat = may_repeat || is_first;
     }
 
@@ -202,6 +212,20 @@ impl Facts {
             let is_known = event.first.is_some() || event.is_given_up;
             assert!(event.is_lost || is_known, "event {number} ({}) was lost", event.identity.commit_lsn);
         }
+        self.check_what_is_read_last();
+    }
+
+    /// Whoever keeps the last record of a key keeps the newest: what comes again comes before what follows it, or that comes again too.
+    fn check_what_is_read_last(&self) {
+        let is_read = |number: &&usize| {
+            let event = &self.events[**number];
+            event.first.is_some() && !event.is_given_up && !event.is_lost
+        };
+        for of_key in self.of_key.values().filter(|_| self.is_parking) {
+            let read: Vec<usize> = of_key.iter().filter(is_read).copied().collect();
+            let behind = read.windows(2).find(|pair| self.events[pair[0]].last > self.events[pair[1]].last);
+            assert_eq!(behind, None, "the first was read again behind the second, which is of its key and later");
+        }
     }
 }
 
@@ -228,6 +252,7 @@ impl Event {
             is_lost: false,
             has_come_again: false,
             first: None,
+            last: 0,
             may_repeat: false,
             replays: 0,
         }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::pgoutput::Message;
 use crate::poison::{
-    Cause, Conclusion, DeadLetter, Inventory, LetterId, Marked, OnBadRow, OnClosedRoute, ParkingKey, Policy, Request,
+    Cause, Conclusion, DeadLetter, Inventory, LetterId, Marked, OnBadRow, OnClosedRoute, Parked, ParkingKey, Policy,
+    Request,
 };
 use crate::port::Ticket;
-use crate::position::Identity;
+use crate::position::{Identity, Place};
 
 use super::facts::{Event, Facts, Fault};
 use super::random::Random;
@@ -75,15 +76,19 @@ impl LetterStore {
     }
 
     pub(super) fn inventory(&self) -> Inventory {
-        let mut parked: BTreeMap<ParkingKey, u64> = BTreeMap::new();
-        for stored in self.open() {
-            if let Some(key) = stored.letter.parking_key.clone() {
-                *parked.entry(key).or_default() += 1;
+        let mut parked: BTreeMap<ParkingKey, Parked> = BTreeMap::new();
+        for Stored { letter, .. } in self.open() {
+            if let Some(key) = letter.parking_key.clone() {
+                let place = Place::of(letter.identity, letter.commit_time);
+                let new = || Parked { key: key.clone(), letters: 0, first: place };
+                let parked = parked.entry(key.clone()).or_insert_with(new);
+                parked.letters += 1;
+                parked.first = parked.first.earlier(place);
             }
         }
         Inventory {
             letters: self.open().count() as u64,
-            parked: parked.into_iter().collect(),
+            parked: parked.into_values().collect(),
             roots: self.roots(),
             parked_bytes: self.open().map(|stored| stored.letter.parked_bytes()).sum(),
         }

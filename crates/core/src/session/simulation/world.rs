@@ -213,7 +213,7 @@ impl World {
         let Inventory { letters: open, parked, roots, parked_bytes } = self.letters.inventory();
         let (known, lying) = (letters.counted(), [open, roots, parked_bytes]);
         assert!(known.iter().zip(&lying).all(|(known, lies)| known >= lies), "of {lying:?} it knows {known:?}");
-        let unknown = parked.iter().find(|(key, _)| !letters.is_known(key));
+        let unknown = parked.iter().find(|parked| !letters.is_known(&parked.key));
         assert_eq!(unknown, None, "a letter lies there, and its key is not parked");
     }
 

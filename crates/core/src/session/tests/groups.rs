@@ -247,7 +247,8 @@ fn a_letter_that_fails_goes_alone_next_time_and_is_returned_after_it_failed_alon
 
 #[test]
 fn letters_of_a_key_go_in_a_row_and_where_one_comes_back_none_behind_it_goes() {
-    let inventory = Inventory { letters: 2, roots: 2, parked: vec![(parking_key(), 2)], parked_bytes: 0 };
+    let mut inventory = Inventory { letters: 2, roots: 2, ..start_with_a_letter().inventory };
+    inventory.parked[0].letters = 2;
     let both = || {
         let mut both = marked(Request::Replay);
         both.extend(marked(Request::Replay).into_iter().map(|other| Marked { id: LetterId(LETTER.0 + 1), ..other }));

@@ -149,3 +149,38 @@ fn a_row_whose_letter_lay_there_already_is_counted_until_an_inventory_tells() {
     desk.session.inventoried(start_with_a_letter().inventory);
     assert_eq!(desk.session.open_letters(), 1);
 }
+
+/// The session begins where rows come again of which the second, and what is behind it, was set aside.
+fn start_before_the_letter(of_a_log: impl FnOnce(&mut Place)) -> Start {
+    let mut start = start_with_a_letter();
+    let first = &mut start.inventory.parked[0].first;
+    *first = Place { commit_lsn: Lsn::new(0x2000), ordinal: 1, ..*first };
+    of_a_log(first);
+    start
+}
+
+#[test]
+fn what_comes_again_from_before_the_first_letter_of_its_key_is_published_and_not_set_aside_behind_it() {
+    let mut desk = Desk::at(start_before_the_letter(|_| {}), Settings::default());
+    desk.transaction(0x1800, 1).transaction(0x2000, 3);
+    let expected = [Asked::Publish(0), Asked::Publish(1), Asked::SetAside(2, parked()), Asked::SetAside(3, parked())];
+    assert_eq!(desk.asked_besides(START), expected);
+}
+
+#[test]
+fn a_row_that_is_later_by_the_clock_waits_for_the_letters_of_another_log_whatever_its_place() {
+    let of_another_log = |first: &mut Place| first.commit_time = Timestamp::from_postgres_micros(-1);
+    let mut desk = Desk::at(start_before_the_letter(of_another_log), Settings::default());
+    assert_eq!(desk.transaction(0x1800, 1).asked_besides(START), [Asked::SetAside(0, parked())]);
+}
+
+#[test]
+fn a_row_that_comes_again_and_cannot_be_published_any_more_keeps_those_of_its_key_behind_it() {
+    let mut desk = Desk::at(start_before_the_letter(|_| {}), Settings::default());
+    desk.begin(0x1800).row_of_key(Some("1"));
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+    desk.refuse(0, refused(Class::Row));
+    assert_eq!(desk.next_asked(), Some(Asked::Publish(0)), "alone");
+    desk.refuse(0, refused(Class::Row)).row_of_key(Some("1"));
+    assert_eq!(desk.asked_besides(START), [Asked::SetAside(0, row_cause("refused")), Asked::SetAside(1, parked())]);
+}
