@@ -55,6 +55,8 @@ use supervisor::{Death, Supervisor};
 /// So many rows must be under way before a fault is let loose.
 const OWED: i64 = 3;
 
+/// Longer than a relay may take to come to what was committed after a fault: behind a bad row it sends row after row, which a busy machine makes slow.
+const RECOVERY: Duration = Duration::from_secs(240);
 /// How far behind a relay is that keeps up, in milliseconds, and how long it is waited for.
 const BEHIND: i64 = 2_000;
 const KEPT_UP: Duration = Duration::from_secs(60);
@@ -227,7 +229,8 @@ impl Run {
         let since = Instant::now();
         let first = wait_until("a new row", LIMIT, || self.facts().delivered > delivered);
         // The time of a commit is that of its answer's beginning, so one of this very millisecond may be older.
-        let caught_up = wait_until("the rows committed since", LIMIT, || self.reader.census().latest_ms() > healed_ms);
+        let caught_up =
+            wait_until("the rows committed since", RECOVERY, || self.reader.census().latest_ms() > healed_ms);
         let caught_up = caught_up.ok().map(|_| since.elapsed());
         if caught_up.is_none() {
             self.violations.push(format!(

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -14,6 +14,8 @@ use crate::checker::Census;
 use crate::consumer::{self, Consumer, Peek};
 use crate::servers::wait_until;
 
+/// A partition that stands still for so long is asked for anew: after a restart of the broker a client may wait for ever.
+const STILL: Duration = Duration::from_secs(15);
 const QUESTION_LIMIT: Duration = Duration::from_secs(5);
 
 /// A reader at work.
@@ -36,11 +38,20 @@ impl Reader {
         let mut consumer = Consumer::of_topics(bootstrap, &names)?;
         let (census, is_ending) = (Arc::new(Mutex::new(Census::default())), Arc::new(AtomicBool::new(false)));
         let (counted, ending) = (Arc::clone(&census), Arc::clone(&is_ending));
+        let numbered = |topic: &String| (0..partitions).map(|partition| (topic.clone(), partition)).collect::<Vec<_>>();
+        let partitions: Vec<(String, i32)> = topics.iter().flat_map(numbered).collect();
+        let mut progress = Progress::of(&partitions);
         let thread = thread::spawn(move || {
             while !ending.load(Ordering::Relaxed) {
                 let (records, now) = (consumer.take(), now_ms());
                 let mut census = counted.lock().unwrap_or_else(PoisonError::into_inner);
                 records.iter().for_each(|record| census.count(record, now));
+                let standing = progress.standing(&census);
+                drop(census);
+                for (topic, partition, position) in standing {
+                    // Whoever cannot be asked now is asked later.
+                    let _ = consumer.read_on_from(&topic, partition, position);
+                }
             }
         });
         let asking = |isolation: &str| {
@@ -50,8 +61,6 @@ impl Reader {
         };
         let (questions, unsettled) = (asking("read_committed")?, asking("read_uncommitted")?);
         let peek = Peek::new(bootstrap)?;
-        let numbered = |topic: &String| (0..partitions).map(|partition| (topic.clone(), partition)).collect::<Vec<_>>();
-        let partitions = topics.iter().flat_map(numbered).collect();
         Ok(Self { census, is_ending, thread: Some(thread), questions, unsettled, peek, partitions })
     }
 
@@ -99,6 +108,36 @@ impl Reader {
             // One that panicked is reported by its own message.
             let _ = thread.join();
         }
+    }
+}
+
+/// How far each partition had come at the last look.
+struct Progress {
+    positions: Vec<(String, i32, i64)>,
+    looked_at: Instant,
+}
+
+impl Progress {
+    fn of(partitions: &[(String, i32)]) -> Self {
+        let positions = partitions.iter().map(|(topic, partition)| (topic.clone(), *partition, -1)).collect();
+        Self { positions, looked_at: Instant::now() }
+    }
+
+    /// The partitions that have not gone on since the last look, if it is time for another, with where they stand.
+    fn standing(&mut self, census: &Census) -> Vec<(String, i32, i64)> {
+        if self.looked_at.elapsed() < STILL {
+            return Vec::new();
+        }
+        self.looked_at = Instant::now();
+        let mut standing = Vec::new();
+        for (topic, partition, before) in &mut self.positions {
+            let position = census.position(topic, *partition);
+            if position == *before {
+                standing.push((topic.clone(), *partition, position));
+            }
+            *before = position;
+        }
+        standing
     }
 }
 

@@ -74,6 +74,8 @@ impl Consumer {
             .set("isolation.level", "read_committed")
             .set("allow.auto.create.topics", "false")
             .set("reconnect.backoff.max.ms", "500")
+            // More than the largest batch that a topic of any test takes.
+            .set("fetch.message.max.bytes", "4000000")
             .set("fetch.wait.max.ms", "50");
         let client = config.create().map_err(error("make a consumer"))?;
         let questions = config.create().map_err(error("make a consumer"))?;
@@ -98,6 +100,16 @@ impl Consumer {
             self.records.push(received(&message));
         }
         std::mem::take(&mut self.records)
+    }
+
+    /// Reads on from this offset. A client that does not go on where there is something to read is made to ask anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Kafka`] when the client refuses, as it does for a partition that it does not read yet.
+    pub fn read_on_from(&self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
+        let doing = format!("read {topic}/{partition} from {offset} on");
+        self.client.seek(topic, partition, Offset::Offset(offset), QUESTION_LIMIT).map_err(error(&doing))
     }
 
     /// Reads until the condition holds for all that was read so far.
