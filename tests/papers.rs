@@ -240,6 +240,8 @@ fn every_configuration_that_a_document_shows_is_good() {
             }
             if block.contains("[sink.kafka]") && !block.contains("[sink]") {
                 config += "[sink]\ntype = \"kafka\"\n";
+            } else if !(block.contains("[source]") && block.contains("[[outbox]]")) && !block.contains("[sink") {
+                config += "[sink]\ntype = \"stdout\"\n";
             }
             // What stands in front of every section can only stand first.
             let config = if block.starts_with('[') { config + block } else { format!("{block}\n{config}") };
