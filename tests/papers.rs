@@ -240,7 +240,7 @@ fn every_configuration_that_a_document_shows_is_good() {
             }
             if block.contains("[sink.kafka]") && !block.contains("[sink]") {
                 config += "[sink]\ntype = \"kafka\"\n";
-            } else if !(block.contains("[source]") && block.contains("[[outbox]]")) && !block.contains("[sink") {
+            } else if !(block.contains("[sink") || block.contains("[source]") && block.contains("[[outbox]]")) {
                 config += "[sink]\ntype = \"stdout\"\n";
             }
             // What stands in front of every section can only stand first.

@@ -134,7 +134,10 @@ impl Supervisor {
             return Err(Trouble::Misfit(misfits));
         }
         let unreferable = misfit::of_references(sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
-        unreferable.map_or(Ok(()), |finding| Err(Trouble::Unpublished(finding)))
+        match unreferable {
+            Some(finding) => Err(Trouble::Unpublished(finding)),
+            None => Ok(()),
+        }
     }
 
     /// Starts the stream. The slot is ours from here on.

@@ -359,7 +359,8 @@ fn a_missing_column_is_told_with_the_one_that_is_near_and_is_not_also_withheld()
 #[test]
 fn a_table_whose_rows_nobody_could_find_again_is_refused_where_letters_keep_references() {
     let whole = Subject { with_references: false, ..subject() };
-    let cases: [(fn(&mut Inspection), &str, &str); 3] = [
+    type Case = (fn(&mut Inspection), &'static str, &'static str);
+    let cases: [Case; 3] = [
         (|inspection| table(inspection).identity.clear(), "keep no reference to one", "REPLICA IDENTITY DEFAULT"),
         (
             |inspection| table(inspection).identity = vec!["no".to_owned()],

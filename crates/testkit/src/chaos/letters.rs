@@ -87,6 +87,7 @@ impl Drop for Watch {
 }
 
 /// A reader of the store.
+#[allow(clippy::large_enum_variant, reason = "a run has one of them")]
 enum Store {
     Table { url: String, runtime: Runtime, client: Option<Client>, latest: i64 },
     Topic { reader: BaseConsumer },
