@@ -1,5 +1,7 @@
 //! Exactly once into Kafka: what a reader of committed records sees, whatever happens to those who write.
 
+mod large;
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;

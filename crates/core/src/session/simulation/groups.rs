@@ -271,6 +271,7 @@ impl World {
         if let Some(progress) = self.committing.take() {
             note!(self, "commit {} has never arrived", progress.position);
         }
+        self.server.fall_behind(&mut self.random);
         let position = Lsn::new(self.server.confirmed);
         note!(self, "moved back from {} to {position}", self.stored);
         self.tally.moved_back += u64::from(position < self.stored);

@@ -247,6 +247,14 @@ impl Server {
         self.confirmed = self.confirmed_on_disk;
     }
 
+    /// The slot is one that has stayed behind, by a few transactions.
+    pub(super) fn fall_behind(&mut self, random: &mut Random) {
+        let ends = self.log.iter().map(|transaction| transaction.commit_end);
+        let confirmed = ends.rev().skip_while(|end| *end > self.confirmed).nth(random.index(5));
+        self.confirmed = confirmed.unwrap_or(self.confirmed);
+        self.confirmed_on_disk = self.confirmed;
+    }
+
     /// A standby takes over. It may lack the newest transactions, but none from before `safe`, where the relay is.
     pub(super) fn promote(&mut self, safe: Lsn, facts: &mut Facts, random: &mut Random) {
         self.timeline += 1;
