@@ -52,6 +52,8 @@ pub(super) struct Event {
     pub(super) is_delayed: bool,
     /// An operator dropped its letter.
     pub(super) is_given_up: bool,
+    /// Or will have done so soon: its session goes on as if it were.
+    pub(super) is_being_given_up: bool,
     /// A failover lost its transaction: it was never committed for those who look at the new primary.
     pub(super) is_lost: bool,
     /// An operator moved the checkpoint back to before it.
@@ -109,7 +111,7 @@ impl Facts {
                     let newest = self.newest[lane].replace(number);
                     assert!(newest < Some(number), "event {number} first came behind {newest:?} on lane {lane}");
                 }
-                if self.is_parking && !event.is_given_up {
+                if self.is_parking && !event.is_given_up && !event.is_being_given_up {
                     self.check_all_before_it_of_its_key_came(number);
                 }
             }
@@ -135,7 +137,7 @@ impl Facts {
         let of_key = self.events[number].ordered_by().and_then(|key| self.of_key.get(&key));
         let is_missing = |other: &&usize| {
             let event = &self.events[**other];
-            event.first.is_none() && !event.is_given_up && !event.is_lost
+            event.first.is_none() && !event.is_given_up && !event.is_being_given_up && !event.is_lost
         };
         let overtaken = of_key.into_iter().flatten().take_while(|other| **other < number).find(is_missing);
         assert_eq!(overtaken, None, "event {number} overtook one of its key");
@@ -215,19 +217,16 @@ impl Facts {
         self.check_what_is_read_last();
     }
 
-    /// Whoever keeps the last record of a key keeps the newest: what comes again comes before what follows it, or that comes again too. Except that
-    /// a letter may be sent by a session before the log has come to its place again, and what is before it in the log is read behind it then.
+    /// Whoever keeps the last record of a key keeps the newest: what comes again comes before what follows it, or that comes again too. A letter may be
+    /// sent by a session before the log has come to its place again, so that what is before it there is read behind it.
     fn check_what_is_read_last(&self) {
-        let is_read = |number: &&usize| {
+        let is_of_the_log = |number: &&usize| {
             let event = &self.events[**number];
-            event.first.is_some() && !event.is_given_up && !event.is_lost
+            event.first.is_some() && !event.is_set_aside && !event.is_lost
         };
         for of_key in self.of_key.values().filter(|_| self.is_parking) {
-            let read: Vec<usize> = of_key.iter().filter(is_read).copied().collect();
-            let mut pairs = read.windows(2).map(|pair| (&self.events[pair[0]], &self.events[pair[1]]));
-            let is_it = |(one, next): &(&Event, &Event)| one.is_set_aside || !next.is_set_aside;
-            let behind = pairs.find(|(one, next)| is_it(&(one, next)) && one.last > next.last);
-            let behind = behind.map(|(one, next)| (one.place(), next.place()));
+            let read: Vec<usize> = of_key.iter().filter(is_of_the_log).copied().collect();
+            let behind = read.windows(2).find(|pair| self.events[pair[0]].last > self.events[pair[1]].last);
             assert_eq!(behind, None, "the first was read again behind the second, which is of its key and later");
         }
     }
@@ -253,6 +252,7 @@ impl Event {
             is_set_aside: false,
             is_delayed: false,
             is_given_up: false,
+            is_being_given_up: false,
             is_lost: false,
             has_come_again: false,
             first: None,

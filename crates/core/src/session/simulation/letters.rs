@@ -199,7 +199,7 @@ impl LetterStore {
         check(&letter, event, facts);
         check_cause(&letter.cause, event, facts);
         check_order(event, facts);
-        self.check_reason(&letter, event, facts);
+        self.check_reason(&letter, event);
         facts.events[event].is_set_aside = true;
         self.letters.push(Stored {
             letter,
@@ -213,14 +213,15 @@ impl LetterStore {
         true
     }
 
-    /// A row that waits for another one waits for an older one: an innocent row is not set aside for what a younger one did.
-    fn check_reason(&self, letter: &DeadLetter, number: usize, facts: &Facts) {
-        if letter.cause != Cause::Parked || facts.is_accounted_for(number) {
+    /// A row that waits for another one waits for an older one: an innocent row is not set aside for what a younger one did. One that was published
+    /// before, and comes again, would be read last of its key. On another timeline it may wait for a letter of its own.
+    fn check_reason(&self, letter: &DeadLetter, number: usize) {
+        if letter.cause != Cause::Parked {
             return;
         }
         let of_key = |stored: &&Stored| stored.letter.parking_key == letter.parking_key;
         let has_lain_since = |stored: &&Stored| stored.missed_at.is_none_or(|events| events > number);
-        let older = self.letters.iter().filter(of_key).filter(has_lain_since).find(|stored| stored.event < number);
+        let older = self.letters.iter().filter(of_key).filter(has_lain_since).find(|stored| stored.event <= number);
         assert!(older.is_some(), "event {number} was set aside though none before it of its key was");
     }
 

@@ -10,7 +10,7 @@ use crate::frame::{Frame, Keepalive};
 use crate::lsn::Lsn;
 use crate::outbox::{Outbox, Outboxes, TableName};
 use crate::pgoutput::Message;
-use crate::poison::{Inventory, Marked, OnBadRow};
+use crate::poison::{Inventory, Marked, OnBadRow, Request};
 use crate::port::{Delivery, Ticket};
 use crate::position::{Identity, Progress, Timeline};
 use crate::router::{Options, Router};
@@ -265,7 +265,9 @@ impl World {
         let marked = self.letters.marked(limit, !self.settings.poison.is_parking());
         for Marked { id, request, letter, .. } in &marked {
             note!(self, "{id:?} is marked: {request:?}");
-            self.facts.replay(letters::event_of(letter));
+            let event = letters::event_of(letter);
+            self.facts.replay(event);
+            self.facts.events[event].is_being_given_up |= *request == Request::Drop;
         }
         self.session.replay(marked);
         self.check();
