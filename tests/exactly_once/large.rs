@@ -64,10 +64,10 @@ fn a_row_at_the_end_of_a_large_transaction_that_no_topic_takes_is_set_aside_and_
 fn many_rows_of_one_transaction_that_no_topic_takes_are_set_aside_without_waits_that_grow() {
     let mut rig = narrow("manybad");
     in_large_batches(&mut rig);
-    // Each of them takes its group with it, and after a dozen waits of up to a minute nobody would be here any more.
+    // Each of them takes its group with it, and after ten waits that double nobody would be here any more.
     rig.configure(|config| config.set("retry", "max_ms", "60000"));
     let relay = rig.start_streaming();
-    insert(&rig, 10, 12);
-    eventually("the letters", || letters(&rig, "waiting") == 12);
+    insert(&rig, 10, 10);
+    eventually("the letters", || letters(&rig, "waiting") == 10);
     relay.stop(LIMIT).unwrap().assert_success();
 }

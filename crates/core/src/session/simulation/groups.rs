@@ -295,6 +295,8 @@ impl World {
     fn promote(&mut self) {
         if self.committing.is_none() {
             self.tally.promotions += 1;
+            // Nobody hears what this session learned.
+            self.blame = Blame::default();
             self.server.promote(self.reached, &mut self.facts, &mut self.random);
             note!(self, "promoted: timeline {}", self.server.timeline);
             self.begin();
