@@ -30,7 +30,7 @@ fn insert(rig: &Rig, rows: u32, too_large: u32) {
 
 #[test]
 fn a_large_transaction_passes_whose_rows_have_timed_out_with_a_broker_that_was_away() {
-    let mut kafka = breakable_kafka();
+    let kafka = breakable_kafka();
     let endpoint = kafka.endpoint().clone();
     let mut rig = rig(&endpoint, "largeoutage");
     rig.configure(|config| config.set("sink.kafka", "transaction.timeout.ms", TIMEOUT));
