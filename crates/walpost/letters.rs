@@ -19,6 +19,10 @@ use crate::sink::AnySink;
 /// How much is read of rows to which there are references before what was read is handed over.
 const FETCHED_BYTES: usize = 16 << 20;
 
+/// How long who only looks waits for the transactions of others.
+#[cfg(feature = "kafka")]
+const HASTE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct AnyLetters {
@@ -124,6 +128,18 @@ impl AnyLetters {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { store: Store::remembering(settings, &Memory::new(settings)), rows: reader(settings) }
+    }
+
+    /// The same for whoever only looks, and waits for the transactions of others no longer than an operator does.
+    #[must_use]
+    pub fn in_haste(settings: &Settings) -> Self {
+        let Self { store, rows } = Self::new(settings);
+        let store = match store {
+            Store::Table(table) => Store::Table(table),
+            #[cfg(feature = "kafka")]
+            Store::Topic(topic) => Store::Topic(topic.with_patience(HASTE)),
+        };
+        Self { store, rows }
     }
 
     /// Makes the place for letters where PostgreSQL is not that place; says what it made.

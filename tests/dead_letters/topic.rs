@@ -8,6 +8,7 @@ use walpost_core::poison::{Inventory, Request};
 use walpost_kafka::{LetterError, LetterMemory, LetterTopic, Limits, ReadError, Settings};
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::consumer::Consumer;
+use walpost_testkit::neighbour::OpenTransaction;
 use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::{KafkaEndpoint, shared_kafka};
 
@@ -144,6 +145,21 @@ fn what_was_read_is_remembered_by_the_next_store_of_a_process_unless_the_topic_i
     shared_kafka().delete_topic(&shelf.topic).unwrap();
     eventually("the topic to be made anew", || shelf.wait(shelf.store("any", DAY).create()).is_ok_and(|is_new| is_new));
     assert_eq!(open(&mut next()), 0);
+}
+
+#[test]
+fn an_inventory_waits_for_a_transaction_that_hides_letters() {
+    let shelf = Shelf::new("hidden");
+    let id = format!("neighbour-{}", shelf.topic);
+    let neighbour = OpenTransaction::begin(shared_kafka().bootstrap(), &id, &[&shelf.topic]).unwrap();
+    shelf.wait(shelf.store("orders", DAY).set_aside(&[letter(0, "a", bad("odd"))])).unwrap();
+    let patience = std::time::Duration::from_millis(500);
+    let mut store = shelf.store("orders", DAY).with_patience(patience);
+    let error = shelf.wait(store.inventory()).unwrap_err();
+    assert!(matches!(error, LetterError::Read(ReadError::Hidden { offset: 0, .. })), "{error:?}");
+    assert_eq!(error.remedy(), None, "it is tried again");
+    neighbour.commit().unwrap();
+    assert_eq!(shelf.wait(shelf.store("orders", DAY).inventory()).unwrap().letters, 1);
 }
 
 #[test]

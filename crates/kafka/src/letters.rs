@@ -36,12 +36,14 @@ use walpost_core::time::Timestamp;
 
 pub use operator::Letters;
 pub use reader::LetterMemory;
-pub(crate) use reader::SharedIndex;
+pub(crate) use reader::{SharedIndex, beside_the_loop};
 pub(crate) use sink::GroupLetters;
 
 use crate::compacted::{self, Purpose, Refused};
 use crate::settings::Settings;
+use crate::settle::settle;
 use crate::topic::ReadError;
+use crate::transactional::PARTITION;
 
 use index::Before;
 use key::RowId;
@@ -51,6 +53,10 @@ use writer::{Writer, letter_failure};
 
 /// What [`DeadLetters::marked`] answers at once is made of rows of no more bytes, unless it is one letter.
 const ANSWER_BYTES: u64 = 8 << 20;
+
+/// How long an inventory waits for the transactions of others, which may hide letters. The stream from the server stands still meanwhile when a relay
+/// starts, so it is less than the server's patience; whoever asked asks again.
+const SETTLE_LIMIT: Duration = Duration::from_secs(20);
 
 /// How often ended letters are looked through, unless there are more than are tidied away at once.
 const TIDY_INTERVAL: Duration = Duration::from_secs(60);
@@ -134,6 +140,7 @@ pub struct LetterTopic {
     tidied: Option<Instant>,
     /// What was to be ended since the index was read.
     ending: BTreeSet<LetterId>,
+    settle_limit: Duration,
 }
 
 impl LetterTopic {
@@ -171,7 +178,14 @@ impl LetterTopic {
             settings,
             tidied: None,
             ending: BTreeSet::new(),
+            settle_limit: SETTLE_LIMIT,
         }
+    }
+
+    /// For somebody who waits no longer than this for the transactions of others.
+    #[must_use]
+    pub fn with_patience(self, settle_limit: Duration) -> Self {
+        Self { settle_limit, ..self }
     }
 
     /// Where it keeps the letters, for people.
@@ -239,7 +253,10 @@ impl LetterTopic {
 impl DeadLetters for LetterTopic {
     type Error = LetterError;
 
+    /// Exact, for a key is let go on its word: nothing may be hidden.
     async fn inventory(&mut self) -> Result<Inventory, LetterError> {
+        let settled = settle(&self.settings, self.records.topic(), PARTITION, self.settle_limit).await;
+        settled.map_err(LetterError::Read)?;
         self.catch_up().await?;
         self.tidy().await;
         Ok(self.reader.index().inventory())

@@ -84,7 +84,7 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
         refuse_nonsense(marking)?;
     }
     let mut desk = Desk::open(&settings).await?;
-    desk.damaged().iter().for_each(|damaged| complain!("{damaged}"));
+    desk.left_out().iter().for_each(|left_out| complain!("{left_out}"));
     match action {
         Dlq::List { filter, is_json } => list(&desk, &filter, is_json).await,
         Dlq::Show { id, form, fetches } => {

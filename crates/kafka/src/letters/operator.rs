@@ -17,23 +17,39 @@ use super::records::Records;
 use super::writer::Writer;
 use super::{LetterError, body, letter_failure, now};
 use crate::settings::Settings;
+use crate::settle::settle;
+use crate::topic::ReadError;
+use crate::transactional::PARTITION;
+
+/// How long it is waited for the transactions of others, which may hide letters, before what can be seen is shown.
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The dead letters of one relay, as an operator sees them.
 #[derive(Debug)]
 pub struct Letters {
     reader: Reader,
+    /// What may not be shown, and why.
+    hidden: Option<String>,
     records: Records,
     settings: Settings,
 }
 
 impl Letters {
-    /// Reads what lies there.
+    /// Reads what lies there, as far as the transactions of others let it be read within a while.
     ///
     /// # Errors
     /// The topic cannot be read.
     pub async fn open(settings: &Settings, relay: &str, topic: &str) -> Result<Self, LetterError> {
+        let hidden = match settle(settings, topic, PARTITION, SETTLE_LIMIT).await {
+            Ok(_) => None,
+            Err(error @ ReadError::Hidden { offset, .. }) => {
+                Some(format!("letters behind offset {offset} are not shown, for {error}"))
+            }
+            Err(error) => return Err(LetterError::Read(error)),
+        };
         let index = SharedIndex::new(relay, true);
         let mut letters = Self {
+            hidden,
             reader: Reader::new(settings.clone(), topic, index),
             records: Records::new(relay, topic, settings.message_max_bytes()),
             settings: settings.clone(),
@@ -42,10 +58,11 @@ impl Letters {
         Ok(letters)
     }
 
-    /// Records that nobody could understand, the first of them by name.
+    /// What is not among the letters: records that nobody could understand, the first of them by name, and what is hidden.
     #[must_use]
-    pub fn damaged(&self) -> Vec<String> {
-        self.reader.index().damaged().to_vec()
+    pub fn left_out(&self) -> Vec<String> {
+        let damaged = self.reader.index().damaged().to_vec();
+        damaged.into_iter().chain(self.hidden.clone()).collect()
     }
 
     /// The letters that fit, in order.

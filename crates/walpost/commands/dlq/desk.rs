@@ -39,12 +39,12 @@ impl Desk {
         }
     }
 
-    /// What lies there and nobody can understand.
-    pub(super) fn damaged(&self) -> Vec<String> {
+    /// What lies there and is not shown: nobody can understand it, or it is hidden.
+    pub(super) fn left_out(&self) -> Vec<String> {
         match self {
             Self::Table(_) => Vec::new(),
             #[cfg(feature = "kafka")]
-            Self::Topic(letters) => letters.damaged(),
+            Self::Topic(letters) => letters.left_out(),
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) async fn ask(sql: &sql::Session, settings: &Settings) -> Letters {
 
 /// What the relay counts, and beside it what only an operator wants to know.
 async fn ask_topic(settings: &Settings) -> Result<Summary, letters::Error> {
-    let Inventory { letters, parked, roots, parked_bytes } = AnyLetters::new(settings).inventory().await?;
+    let Inventory { letters, parked, roots, parked_bytes } = AnyLetters::in_haste(settings).inventory().await?;
     let states = State::OPEN.to_vec();
     let open = Desk::open(settings).await?.list(&Filter { states, ..Filter::default() }).await?.letters;
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
