@@ -92,6 +92,16 @@ impl Error {
         }
     }
 
+    /// Whether it is about what lies there, and not about who keeps it.
+    #[must_use]
+    pub fn is_about_content(&self) -> bool {
+        match self {
+            Self::Table(_) => false,
+            #[cfg(feature = "kafka")]
+            Self::Topic(error) => matches!(error, LetterError::Unreadable { .. }),
+        }
+    }
+
     /// The error with its causes.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -110,6 +120,8 @@ impl From<Error> for Ended {
             Error::Topic(LetterError::Write(failure)) if failure.class == walpost_core::failure::Class::Sink => {
                 Exit::Unreachable
             }
+            #[cfg(feature = "kafka")]
+            Error::Topic(LetterError::Unreadable { .. }) => Exit::CheckpointRefused,
             #[cfg(feature = "kafka")]
             Error::Topic(_) => Exit::SinkRefused,
         };

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 use walpost_core::failure::{Class, Failure};
 use walpost_core::finding::Finding;
+use walpost_core::poison::operator::Unreadable;
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
 use walpost_core::port::DeadLetters;
 use walpost_core::time::Timestamp;
@@ -91,6 +92,22 @@ pub enum LetterError {
     /// The topic does not take them.
     #[error("{0}")]
     Write(Failure),
+    /// Letters of this relay cannot be read, so that nobody knows what waits behind them.
+    #[error(
+        "the dead letter at offset {} of topic \"{topic}\", with key {}, cannot be read: {}{}",
+        first.id,
+        first.key,
+        first.reason,
+        others(*more)
+    )]
+    Unreadable {
+        /// Where.
+        topic: String,
+        /// The first of them.
+        first: Unreadable,
+        /// How many more there are.
+        more: usize,
+    },
     /// A letter's document is none that walpost wrote. What it is, is not told: it may be a part of the payload.
     #[error("the dead letter {id} in topic \"{topic}\" is damaged: {reason}")]
     Damaged {
@@ -121,11 +138,15 @@ impl LetterError {
             Self::Read(_) | Self::Moved { .. } => None,
             Self::Write(failure) => (failure.class == Class::Configuration)
                 .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
-            Self::Damaged { id, .. } => {
-                Some(format!("run the walpost that wrote it, or give it up with: walpost dlq drop --id {id}"))
-            }
+            Self::Damaged { id, .. } | Self::Unreadable { first: Unreadable { id, .. }, .. } => Some(format!(
+                "run the walpost that wrote it, or a newer one; or give it up, so that its row is never published, with: walpost dlq drop --id {id} --yes"
+            )),
         }
     }
+}
+
+fn others(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more: walpost dlq list)") }
 }
 
 /// The dead letters of one relay.
@@ -259,7 +280,15 @@ impl DeadLetters for LetterTopic {
         settled.map_err(LetterError::Read)?;
         self.catch_up().await?;
         self.tidy().await;
-        Ok(self.reader.index().inventory())
+        let index = self.reader.index();
+        let mut unreadable = index.unreadable().into_iter();
+        match unreadable.next() {
+            None => Ok(index.inventory()),
+            Some(first) => {
+                let topic = self.records.topic().to_owned();
+                Err(LetterError::Unreadable { topic, first, more: unreadable.len() })
+            }
+        }
     }
 
     /// What is there already, which has to be known first, is counted and not written again: its place would change.
