@@ -20,6 +20,7 @@ mod exactly_once;
 mod faults;
 mod import;
 mod limits;
+mod neighbours;
 mod observe;
 mod outages;
 mod papers;

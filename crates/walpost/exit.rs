@@ -62,7 +62,7 @@ exits! {
     ForcedStop = 9,
     /// `walpost status` found that not all is well
     Unwell = 10,
-    /// The checkpoint store refuses, or what it holds cannot be used, and only an operator can change that
+    /// The checkpoint store refuses, or what it or the topic of dead letters holds cannot be used, and only an operator can change that
     CheckpointRefused = 11,
     /// A server cannot be reached now, or cannot answer now; try again (`run` tries again by itself)
     Unreachable = 12,

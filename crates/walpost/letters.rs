@@ -19,6 +19,10 @@ use crate::sink::AnySink;
 /// How much is read of rows to which there are references before what was read is handed over.
 const FETCHED_BYTES: usize = 16 << 20;
 
+/// How long who only looks waits for the transactions of others.
+#[cfg(feature = "kafka")]
+const HASTE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct AnyLetters {
@@ -88,6 +92,16 @@ impl Error {
         }
     }
 
+    /// Whether it is about what lies there, and not about who keeps it.
+    #[must_use]
+    pub fn is_about_content(&self) -> bool {
+        match self {
+            Self::Table(_) => false,
+            #[cfg(feature = "kafka")]
+            Self::Topic(error) => matches!(error, LetterError::Unreadable { .. }),
+        }
+    }
+
     /// The error with its causes.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -107,6 +121,8 @@ impl From<Error> for Ended {
                 Exit::Unreachable
             }
             #[cfg(feature = "kafka")]
+            Error::Topic(LetterError::Unreadable { .. }) => Exit::CheckpointRefused,
+            #[cfg(feature = "kafka")]
             Error::Topic(_) => Exit::SinkRefused,
         };
         Self::with_sentence(exit, journal::with_remedy(&error.sentence(), error.remedy().as_deref()))
@@ -124,6 +140,18 @@ impl AnyLetters {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { store: Store::remembering(settings, &Memory::new(settings)), rows: reader(settings) }
+    }
+
+    /// The same for whoever only looks, and waits for the transactions of others no longer than an operator does.
+    #[must_use]
+    pub fn in_haste(settings: &Settings) -> Self {
+        let Self { store, rows } = Self::new(settings);
+        let store = match store {
+            Store::Table(table) => Store::Table(table),
+            #[cfg(feature = "kafka")]
+            Store::Topic(topic) => Store::Topic(topic.with_patience(HASTE)),
+        };
+        Self { store, rows }
     }
 
     /// Makes the place for letters where PostgreSQL is not that place; says what it made.

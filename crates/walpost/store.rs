@@ -1,5 +1,7 @@
 //! The checkpoint store that was configured: one of those that need no broker, or the topic in which the sink keeps it.
 
+use std::time::Duration;
+
 #[cfg(feature = "kafka")]
 use walpost_core::failure::Class as FailureClass;
 use walpost_core::failure::chain;
@@ -13,6 +15,12 @@ use walpost_postgres::error::Class;
 use walpost_kafka::{CheckpointError, CheckpointTopic, ReadError};
 
 use crate::exit::Exit;
+
+/// How long it is waited for what others hide, where something is done by what is read then. A stream that nobody reads meanwhile has to outlive it.
+pub const SETTLE_LIMIT: Duration = Duration::from_secs(20);
+
+/// The same where it is only looked at.
+const LOOK_LIMIT: Duration = Duration::from_secs(8);
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -109,6 +117,46 @@ impl Error {
 }
 
 impl AnyStore {
+    /// Whether others can hide what it keeps: transactions in a topic that relays share.
+    #[must_use]
+    pub fn can_be_hidden(&self) -> bool {
+        match self {
+            Self::Own(_) => false,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(_) => true,
+        }
+    }
+
+    /// Waits until nothing is hidden that was written by now.
+    ///
+    /// # Errors
+    /// The store cannot be read, or it is still hidden after `limit`.
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only in a topic anything is hidden"))]
+    pub async fn settle(&self, limit: Duration) -> Result<(), Error> {
+        match self {
+            Self::Own(_) => Ok(()),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(topic) => Ok(topic.settle(limit).await.map(drop)?),
+        }
+    }
+
+    /// What it holds, for a command that looks at it; and where something is hidden for longer than an operator waits, why an older checkpoint may be
+    /// seen than the last one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn look(&mut self) -> Result<(Option<Checkpoint>, Option<String>), Error> {
+        let doubt = match self.settle(LOOK_LIMIT).await {
+            Ok(()) => None,
+            #[cfg(feature = "kafka")]
+            Err(error @ Error::Kafka(CheckpointError::Read(ReadError::Hidden { .. }))) => {
+                Some(format!("there may be a newer checkpoint than the one that can be seen: {}", error.sentence()))
+            }
+            Err(error) => return Err(error),
+        };
+        Ok((self.load().await?, doubt))
+    }
+
     /// Where it keeps the checkpoint, for people.
     #[must_use]
     pub fn place(&self) -> String {
@@ -185,6 +233,7 @@ impl AnyStore {
     /// # Errors
     /// The one is empty or cannot be read, or the other cannot be written.
     pub async fn copy_to(&mut self, to: &mut Self) -> Result<Checkpoint, Error> {
+        self.settle(SETTLE_LIMIT).await?;
         let checkpoint = self.load().await?.ok_or(checkpoint::Error::Empty)?;
         let epoch = to.replace(&checkpoint).await?;
         Ok(Checkpoint { epoch, ..checkpoint })

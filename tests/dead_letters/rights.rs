@@ -156,6 +156,44 @@ fn a_topic_of_letters_that_nobody_lets_the_relay_see_is_told_and_waited_for() {
     finish(&rig, relay);
 }
 
+#[test]
+fn with_exactly_once_the_whole_group_waits_for_a_right_to_write_letters_and_the_relay_lives() {
+    let mut rig = narrow(guarded_kafka().endpoint(), "groupunwritable");
+    let checkpoints = format!("checkpoints-{}", rig.database.name());
+    rig.configure(|config| {
+        let config =
+            config.set("checkpoint", "store", r#""kafka""#).set("checkpoint", "topic", &toml_string(&checkpoints));
+        config.unset("log", "level")
+    });
+    rig.init();
+    let rights = Rights::of(&mut rig);
+    let principal = ["--add", "--allow-principal", &rights.principal];
+    rights.change(
+        &[&principal as &[_], &["--topic", &checkpoints, "--operation", "Read", "--operation", "Write"]].concat(),
+    );
+    let id = format!("walpost-{}", rig.database.name());
+    let operations = ["--transactional-id", &id, "--operation", "Write", "--operation", "Describe"];
+    rights.change(&[&principal as &[_], &operations].concat());
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0, 9_000);
+    wait_for_open(&rig, 1);
+    rights.take(&["Write"]);
+    insert_large(&rig, "b", 1, 9_000);
+    rig.insert("c", 3, 5);
+    wait_until_unready(&relay, "reconnecting", "a dead letter cannot be written");
+    let said = relay.wait_for_log("a dead letter cannot be written", LIMIT).unwrap();
+    assert!(said.contains(&rights.letters) && said.contains("kafka-acls.sh"), "{said}");
+    assert!(relay.is_running(), "{}", relay.log());
+    rights.give(&["Write"]);
+    wait_for_open(&rig, 2);
+    wait_until_ready(&relay);
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    wait_for_open(&rig, 0);
+    rig.assert_delivered(Repeats::Forbidden);
+    stop(relay);
+}
+
 /// The topics are mended, and everything is there in its order.
 #[track_caller]
 fn finish(rig: &Rig, relay: Relay) {

@@ -8,6 +8,7 @@ use walpost_core::poison::{Inventory, Request};
 use walpost_kafka::{LetterError, LetterMemory, LetterTopic, Limits, ReadError, Settings};
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::consumer::Consumer;
+use walpost_testkit::neighbour::OpenTransaction;
 use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::{KafkaEndpoint, shared_kafka};
 
@@ -144,6 +145,21 @@ fn what_was_read_is_remembered_by_the_next_store_of_a_process_unless_the_topic_i
     shared_kafka().delete_topic(&shelf.topic).unwrap();
     eventually("the topic to be made anew", || shelf.wait(shelf.store("any", DAY).create()).is_ok_and(|is_new| is_new));
     assert_eq!(open(&mut next()), 0);
+}
+
+#[test]
+fn an_inventory_waits_for_a_transaction_that_hides_letters() {
+    let shelf = Shelf::new("hidden");
+    let id = format!("neighbour-{}", shelf.topic);
+    let neighbour = OpenTransaction::begin(shared_kafka().bootstrap(), &id, &[&shelf.topic]).unwrap();
+    shelf.wait(shelf.store("orders", DAY).set_aside(&[letter(0, "a", bad("odd"))])).unwrap();
+    let patience = std::time::Duration::from_millis(500);
+    let mut store = shelf.store("orders", DAY).with_patience(patience);
+    let error = shelf.wait(store.inventory()).unwrap_err();
+    assert!(matches!(error, LetterError::Read(ReadError::Hidden { offset: 0, .. })), "{error:?}");
+    assert_eq!(error.remedy(), None, "it is tried again");
+    neighbour.commit().unwrap();
+    assert_eq!(shelf.wait(shelf.store("orders", DAY).inventory()).unwrap().letters, 1);
 }
 
 #[test]
@@ -500,4 +516,102 @@ fn while_the_topic_takes_nothing_the_row_stays_owed_and_the_relay_says_so() {
     wait_for_open(&rig, 0);
     rig.verdict(&truth).assert_clean(Repeats::Allowed);
     stop(relay);
+}
+
+#[test]
+fn letters_that_the_open_transaction_of_a_neighbour_hides_are_not_overtaken_by_a_relay_that_starts() {
+    let rig = narrow(shared_kafka(), "hiddenletter");
+    rig.init();
+    let relay = rig.start_streaming();
+    let topic = format!("letters-{}", rig.database.name());
+    let id = format!("neighbour-{}", rig.database.name());
+    let neighbour = OpenTransaction::begin(shared_kafka().bootstrap(), &id, &[&topic]).unwrap();
+    insert_large(&rig, "a", 0, 9_000);
+    rig.insert("a", 1, 1);
+    eventually("two letters", || value(&relay, "walpost_dead_letters_open", &[]) == 2.0);
+    eventually("nothing to be owed", || value(&relay, "walpost_owed_records", &[]) == 0.0);
+    stop(relay);
+
+    let listing = rig.walpost.begin(&["dlq", "list"]).unwrap();
+    let relay = rig.start();
+    rig.insert("a", 2, 1);
+    rig.insert("b", 3, 1);
+    let words =
+        ["no letter fits", "letters behind offset 0 are not shown", "a transaction of another producer has been open"];
+    listing.wait(LIMIT).unwrap().assert_said(0, &words);
+    assert!(relay.is_running(), "{}", relay.log());
+    assert_eq!(rig.consumer().read_to_end(LIMIT).unwrap().len(), 0, "nobody knows what may be sent");
+    neighbour.commit().unwrap();
+    rig.consumer().read_count(1, LIMIT).unwrap();
+    wait_for_open(&rig, 3);
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    wait_for_open(&rig, 0);
+    // The checker looks at the order of each key.
+    rig.assert_delivered(Repeats::Forbidden);
+    stop(relay);
+}
+
+#[test]
+fn a_letter_that_a_newer_walpost_wrote_keeps_the_relay_from_starting_until_it_is_given_up() {
+    let mut rig = narrow(shared_kafka(), "newerletter");
+    rig.init();
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0, 9_000);
+    wait_for_open(&rig, 1);
+    stop(relay);
+    let topic = format!("letters-{}", rig.database.name());
+    // As if compaction had passed, so that of the key there is only what is newer.
+    let mut consumer = Consumer::of_topics(shared_kafka().bootstrap(), &[&topic]).unwrap();
+    let written = consumer.read_to_end(LIMIT).unwrap()[0].clone();
+    let text = String::from_utf8(written.value.clone().unwrap()).unwrap();
+    let newer = text.replace(r#""format_version":1"#, r#""format_version":9"#);
+    rewrite(&topic, &written, &[None, Some(newer)]);
+
+    let drop = "walpost dlq drop --id 2 --yes";
+    let words = ["offset 2 of topic", ":letter:1, cannot be read", "it has format 9", "a newer one", drop];
+    rig.start().wait(LIMIT).unwrap().assert_said(11, &words);
+    rig.call(&["dlq", "list"]).assert_said(0, &["2  unreadable", "it has format 9", drop]);
+    let listed = open(&rig, &[]);
+    assert_eq!((listed.len(), &listed[0]["id"], &listed[0]["state"]), (1, &2.into(), &"unreadable".into()));
+    assert!(open(&rig, &["--key", "a"]).is_empty());
+    rig.call(&["dlq", "show", "2"]).assert_said(2, &["it has format 9"]);
+    rig.call(&["status"]).assert_said(10, &["the dead letters cannot be read", "it has format 9", drop]);
+    rig.call(&["dlq", "drop", "--id", "2"]).assert_said(0, &["nothing was deleted"]);
+    rig.call(&["dlq", "drop", "--id", "7", "--yes"]).assert_said(0, &["no letter fits"]);
+    rig.start().wait(LIMIT).unwrap().assert_said(11, &words);
+    rig.call(&["dlq", "drop", "--id", "2", "--yes"]).assert_said(0, &["1 letter that cannot be read is deleted"]);
+    assert!(open(&rig, &[]).is_empty());
+    let relay = rig.start_streaming();
+    rig.insert("a", 1, 1);
+    let mut consumer = rig.consumer();
+    consumer.read_count(1, LIMIT).unwrap();
+    stop(relay);
+}
+
+/// Writes these values under the key and the headers of a record.
+fn rewrite(topic: &str, like: &walpost_testkit::consumer::Received, values: &[Option<String>]) {
+    use walpost_core::port::{Sink as _, Ticket};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let header = |(name, value): &(String, Option<Vec<u8>>)| Header {
+        name: name.as_str().into(),
+        value: value.clone().map(Bytes::from),
+    };
+    runtime.block_on(async {
+        let mut producer = walpost_kafka::Producer::new(settings(shared_kafka())).unwrap();
+        for (ticket, value) in (0..).zip(values) {
+            let record = Record {
+                topic: topic.into(),
+                key: like.key.clone().map(Bytes::from),
+                value: value.clone().map(Bytes::from),
+                headers: like.headers.iter().map(header).collect(),
+                timestamp_ms: like.timestamp_ms.unwrap(),
+                partition: Some(0),
+                ..letter(0, "k", Cause::Parked).record.unwrap()
+            };
+            producer.publish(Ticket(ticket), &record).unwrap();
+        }
+        let done = producer.close(LIMIT).await;
+        assert!(done.iter().all(|delivery| delivery.outcome.is_ok()), "{done:?}");
+    });
 }

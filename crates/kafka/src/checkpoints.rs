@@ -3,6 +3,9 @@
 //! What is read is what was committed. While a transaction of an earlier relay hangs, nothing behind it can be read; so a relay opens its
 //! [`Transactional`] sink first, which ends that transaction, and reads then. For it the sink also writes; the writer here is for whoever has no
 //! sink open, such as a command of an operator. It fences a relay that still runs.
+//!
+//! Nor can anything be read behind the open transaction of another relay, where they share the topic: until that [is over](CheckpointTopic::settle),
+//! what is read may be an older checkpoint than the last, or none.
 
 pub(crate) mod form;
 
@@ -16,10 +19,14 @@ use walpost_core::position::{Checkpoint, Epoch};
 
 use crate::compacted::{self, Purpose, Refused};
 use crate::settings::Settings;
+use crate::settle::settle;
 use crate::topic::{ReadError, read_partition};
 use crate::transactional::{PARTITION, Transactional};
 
 use form::Fault;
+
+/// How long a writer waits for the transactions of others before it reads what it goes on from.
+const SETTLE_LIMIT: Duration = Duration::from_secs(70);
 
 /// How long a writer may take to go.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -86,7 +93,12 @@ impl CheckpointError {
             Self::Read(ReadError::TooLarge { .. }) => {
                 Some("name a topic in checkpoint.topic that holds nothing but checkpoints".to_owned())
             }
-            Self::Read(ReadError::Unreachable { .. } | ReadError::Kafka { .. } | ReadError::Deadline { .. })
+            Self::Read(
+                ReadError::Unreachable { .. }
+                | ReadError::Kafka { .. }
+                | ReadError::Deadline { .. }
+                | ReadError::Hidden { .. },
+            )
             | Self::NotClaimed => None,
             Self::Write(failure) => (failure.class == Class::Configuration)
                 .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
@@ -142,6 +154,14 @@ impl CheckpointTopic {
         compacted::check(&self.settings, &self.topic, &PURPOSE).await
     }
 
+    /// Waits until everything that was written by now can be read, if it was committed; answers whether it could not at once.
+    ///
+    /// # Errors
+    /// The topic cannot be read, or a transaction is open for longer than `limit`.
+    pub async fn settle(&self, limit: Duration) -> Result<bool, CheckpointError> {
+        settle(&self.settings, &self.topic, PARTITION, limit).await.map_err(CheckpointError::Read)
+    }
+
     /// Puts a checkpoint in the place of what is there, forwards or backwards, under the next epoch. A relay that still runs is fenced.
     ///
     /// # Errors
@@ -173,13 +193,15 @@ impl CheckpointTopic {
         Ok(had_one)
     }
 
+    /// Nothing of ours is undecided from here on, nor hidden.
     async fn open(&mut self) -> Result<(), CheckpointError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => none
                 .insert(Transactional::new(&self.settings, &self.relay, &self.topic).map_err(CheckpointError::Write)?),
         };
-        writer.open().await.map_err(CheckpointError::Write)
+        writer.open().await.map_err(CheckpointError::Write)?;
+        self.settle(SETTLE_LIMIT).await.map(drop)
     }
 
     async fn write(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), CheckpointError> {

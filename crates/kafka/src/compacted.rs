@@ -156,7 +156,7 @@ pub(crate) async fn check(settings: &Settings, topic: &str, purpose: &Purpose) -
             let sentence = format!("it cannot be looked at, for no broker answers: {reason}");
             vec![Finding::error(subject, sentence, "start Kafka, or correct bootstrap.servers and security.protocol")]
         }
-        Ok(Err(error @ (ReadError::Kafka { .. } | ReadError::Deadline { .. }))) => {
+        Ok(Err(error @ (ReadError::Kafka { .. } | ReadError::Deadline { .. } | ReadError::Hidden { .. }))) => {
             vec![Finding::error(subject, error.to_string(), "look at the brokers' health and try again")]
         }
         Ok(Ok(_)) => weaknesses(settings, topic, purpose).await,

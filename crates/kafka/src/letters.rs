@@ -30,18 +30,21 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 use walpost_core::failure::{Class, Failure};
 use walpost_core::finding::Finding;
+use walpost_core::poison::operator::Unreadable;
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
 use walpost_core::port::DeadLetters;
 use walpost_core::time::Timestamp;
 
 pub use operator::Letters;
 pub use reader::LetterMemory;
-pub(crate) use reader::SharedIndex;
+pub(crate) use reader::{SharedIndex, beside_the_loop};
 pub(crate) use sink::GroupLetters;
 
 use crate::compacted::{self, Purpose, Refused};
 use crate::settings::Settings;
+use crate::settle::settle;
 use crate::topic::ReadError;
+use crate::transactional::PARTITION;
 
 use index::Before;
 use key::RowId;
@@ -51,6 +54,10 @@ use writer::{Writer, letter_failure};
 
 /// What [`DeadLetters::marked`] answers at once is made of rows of no more bytes, unless it is one letter.
 const ANSWER_BYTES: u64 = 8 << 20;
+
+/// How long an inventory waits for the transactions of others, which may hide letters. The stream from the server stands still meanwhile when a relay
+/// starts, so it is less than the server's patience; whoever asked asks again.
+const SETTLE_LIMIT: Duration = Duration::from_secs(20);
 
 /// How often ended letters are looked through, unless there are more than are tidied away at once.
 const TIDY_INTERVAL: Duration = Duration::from_secs(60);
@@ -85,6 +92,22 @@ pub enum LetterError {
     /// The topic does not take them.
     #[error("{0}")]
     Write(Failure),
+    /// Letters of this relay cannot be read, so that nobody knows what waits behind them.
+    #[error(
+        "the dead letter at offset {} of topic \"{topic}\", with key {}, cannot be read: {}{}",
+        first.id,
+        first.key,
+        first.reason,
+        others(*more)
+    )]
+    Unreadable {
+        /// Where.
+        topic: String,
+        /// The first of them.
+        first: Unreadable,
+        /// How many more there are.
+        more: usize,
+    },
     /// A letter's document is none that walpost wrote. What it is, is not told: it may be a part of the payload.
     #[error("the dead letter {id} in topic \"{topic}\" is damaged: {reason}")]
     Damaged {
@@ -115,11 +138,15 @@ impl LetterError {
             Self::Read(_) | Self::Moved { .. } => None,
             Self::Write(failure) => (failure.class == Class::Configuration)
                 .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
-            Self::Damaged { id, .. } => {
-                Some(format!("run the walpost that wrote it, or give it up with: walpost dlq drop --id {id}"))
-            }
+            Self::Damaged { id, .. } | Self::Unreadable { first: Unreadable { id, .. }, .. } => Some(format!(
+                "run the walpost that wrote it, or a newer one; or give it up, so that its row is never published, with: walpost dlq drop --id {id} --yes"
+            )),
         }
     }
+}
+
+fn others(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more: walpost dlq list)") }
 }
 
 /// The dead letters of one relay.
@@ -134,6 +161,7 @@ pub struct LetterTopic {
     tidied: Option<Instant>,
     /// What was to be ended since the index was read.
     ending: BTreeSet<LetterId>,
+    settle_limit: Duration,
 }
 
 impl LetterTopic {
@@ -171,7 +199,14 @@ impl LetterTopic {
             settings,
             tidied: None,
             ending: BTreeSet::new(),
+            settle_limit: SETTLE_LIMIT,
         }
+    }
+
+    /// For somebody who waits no longer than this for the transactions of others.
+    #[must_use]
+    pub fn with_patience(self, settle_limit: Duration) -> Self {
+        Self { settle_limit, ..self }
     }
 
     /// Where it keeps the letters, for people.
@@ -239,10 +274,21 @@ impl LetterTopic {
 impl DeadLetters for LetterTopic {
     type Error = LetterError;
 
+    /// Exact, for a key is let go on its word: nothing may be hidden.
     async fn inventory(&mut self) -> Result<Inventory, LetterError> {
+        let settled = settle(&self.settings, self.records.topic(), PARTITION, self.settle_limit).await;
+        settled.map_err(LetterError::Read)?;
         self.catch_up().await?;
         self.tidy().await;
-        Ok(self.reader.index().inventory())
+        let index = self.reader.index();
+        let mut unreadable = index.unreadable().into_iter();
+        match unreadable.next() {
+            None => Ok(index.inventory()),
+            Some(first) => {
+                let topic = self.records.topic().to_owned();
+                Err(LetterError::Unreadable { topic, first, more: unreadable.len() })
+            }
+        }
     }
 
     /// What is there already, which has to be known first, is counted and not written again: its place would change.

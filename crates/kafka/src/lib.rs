@@ -18,6 +18,7 @@ mod producer;
 mod properties;
 mod pulse;
 mod settings;
+mod settle;
 mod topic;
 mod transactional;
 

@@ -83,6 +83,19 @@ pub enum ReadError {
         /// Which.
         topic: String,
     },
+    /// A transaction of somebody else hides what was committed behind its first record.
+    #[error(
+        "topic {topic} cannot be read from offset {offset} on: a transaction of another producer has been open in front of it for {} s; it ends by itself after its transaction.timeout.ms at the latest",
+        waited.as_secs()
+    )]
+    Hidden {
+        /// Which.
+        topic: String,
+        /// The first that is hidden.
+        offset: i64,
+        /// For how long it was waited for.
+        waited: Duration,
+    },
 }
 
 impl ReadError {
@@ -90,7 +103,7 @@ impl ReadError {
     #[must_use]
     pub fn is_retried(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Kafka { .. } | Self::Deadline { .. } => true,
+            Self::Unreachable { .. } | Self::Kafka { .. } | Self::Deadline { .. } | Self::Hidden { .. } => true,
             Self::Missing { .. } | Self::Forbidden { .. } | Self::TooLarge { .. } => false,
         }
     }
@@ -124,10 +137,9 @@ fn read_partitions(
 ) -> Result<LastValues, ReadError> {
     let consumer = connect(settings, servers, topic)?;
     let partitions = partitions_of(&consumer, topic, is_wanted)?;
-    let starts: Vec<_> = partitions.into_iter().map(|partition| (partition, Offset::Beginning)).collect();
     let mut last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
     let (mut bytes, since) = (0, Instant::now());
-    read_to_ends(&consumer, topic, &starts, |message| {
+    let mut take = |message: &BorrowedMessage<'_>| {
         if since.elapsed() > WHOLE {
             return Err(ReadError::Deadline { topic: topic.to_owned() });
         }
@@ -137,15 +149,29 @@ fn read_partitions(
             bytes -= key.len() + replaced.map_or(0, |value| value.len());
         }
         if bytes > MAX_BYTES { Err(ReadError::TooLarge { topic: topic.to_owned() }) } else { Ok(()) }
-    })?;
+    };
+    for partition in partitions {
+        let end = end_of(&consumer, topic, partition)?;
+        read_until(&consumer, topic, (partition, Offset::Beginning), end, &mut take)?;
+    }
     Ok(last.into_iter().collect())
 }
 
-/// A client for reading, which has asked nobody anything yet.
+/// A client for reading what was committed, which has asked nobody anything yet.
 pub(crate) fn connect(settings: &Settings, servers: Option<&str>, topic: &str) -> Result<Client, ReadError> {
-    let asked = servers.unwrap_or_else(|| settings.servers()).to_owned();
-    let context = Quiet { servers: asked, last: Mutex::new(None) };
-    config(settings, servers).create_with_context(context).map_err(|error| failed(topic, &error))
+    create(config(settings, servers), servers.unwrap_or_else(|| settings.servers()), topic)
+}
+
+/// A client that also sees what no transaction has decided about.
+pub(crate) fn connect_to_undecided(settings: &Settings, topic: &str) -> Result<Client, ReadError> {
+    let mut config = config(settings, None);
+    config.set("isolation.level", "read_uncommitted");
+    create(config, settings.servers(), topic)
+}
+
+fn create(config: ClientConfig, servers: &str, topic: &str) -> Result<Client, ReadError> {
+    let context = Quiet { servers: servers.to_owned(), last: Mutex::new(None) };
+    config.create_with_context(context).map_err(|error| failed(topic, &error))
 }
 
 /// The partitions of a topic that are wanted; there is at least one.
@@ -193,77 +219,76 @@ fn happened(reason: &str) -> &str {
     what.split(" (after ").next().unwrap_or(what)
 }
 
-/// Where a partition ends by now, for a reader of committed records: nothing in front of it is undecided (librdkafka asks with the client's own
-/// `isolation.level`).
+/// Where a partition ends by now, for this reader (librdkafka asks with the client's own `isolation.level`): for one of committed records nothing in
+/// front of it is undecided, and what is committed already may lie behind it, for which see [`settle`](crate::settle).
 pub(crate) fn end_of(consumer: &Client, topic: &str, partition: i32) -> Result<i64, ReadError> {
     consumer.fetch_watermarks(topic, partition, ANSWER).map(|(_, end)| end).map_err(|error| failed(topic, &error))
 }
 
-/// Reads each of these partitions from its start to where it ends when this begins, by a client that has read nothing before.
-fn read_to_ends(
-    consumer: &Client,
-    topic: &str,
-    starts: &[(i32, Offset)],
-    take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
-    let mut ends = BTreeMap::new();
-    for (partition, _) in starts {
-        ends.insert(*partition, end_of(consumer, topic, *partition)?);
-    }
-    assign(consumer, topic, starts)?;
-    read_assigned(consumer, topic, ends, take)
-}
-
-/// Reads a partition from this offset to an end, or until the client says that there is no more: of a client that has read before, that may be an old
-/// answer.
+/// Reads a partition from this offset to an end that it had. It is read once its last record has come, or that there is no more is [believed](Belief).
 pub(crate) fn read_until(
     consumer: &Client,
     topic: &str,
     (partition, start): (i32, Offset),
     end: i64,
-    take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
-    assign(consumer, topic, &[(partition, start)])?;
-    read_assigned(consumer, topic, BTreeMap::from([(partition, end)]), take)
-}
-
-/// Reads up to these ends. A partition is read once a record from behind its end has come, or the broker says that there is none: the last offset
-/// may be that of a marker, which never comes, and on a topic that is written to all the time the broker may never say it.
-fn read_assigned(
-    consumer: &Client,
-    topic: &str,
-    mut left: BTreeMap<i32, i64>,
     mut take: impl FnMut(&BorrowedMessage<'_>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let mut since = Instant::now();
-    while !left.is_empty() {
+    if end == 0 {
+        return Ok(());
+    }
+    assign(consumer, topic, partition, start)?;
+    let (mut start, mut belief, mut since) = (start, Belief::default(), Instant::now());
+    loop {
         if since.elapsed() > STALL {
             let reason = format!("nothing came for {} s", STALL.as_secs());
             return Err(ReadError::Kafka { topic: topic.to_owned(), reason });
         }
         match next(consumer, topic)? {
-            Next::Nothing => {}
-            Next::Message(message) => {
-                since = Instant::now();
-                if left.get(&message.partition()).is_some_and(|end| message.offset() + 1 >= *end) {
-                    left.remove(&message.partition());
-                }
+            Next::Message(message) if message.partition() == partition => {
                 take(&message)?;
+                let behind = message.offset() + 1;
+                if behind >= end {
+                    return Ok(());
+                }
+                (start, belief, since) = (Offset::Offset(behind), Belief::default(), Instant::now());
             }
-            Next::End(partition) => {
-                left.remove(&partition);
+            Next::End(ended) if ended == partition => {
+                if belief.grows(end, || end_of(consumer, topic, partition))? {
+                    return Ok(());
+                }
+                assign(consumer, topic, partition, start)?;
             }
+            Next::Nothing | Next::Message(_) | Next::End(_) => {}
         }
     }
-    Ok(())
 }
 
-/// Has the client read from these offsets on. What it held of an earlier assignment is forgotten.
-pub(crate) fn assign(consumer: &Client, topic: &str, starts: &[(i32, Offset)]) -> Result<(), ReadError> {
-    let mut assignment = TopicPartitionList::new();
-    for (partition, start) in starts {
-        assignment.add_partition_offset(topic, *partition, *start).map_err(|error| failed(topic, &error))?;
+/// Whether there is no more of a partition, although its last record has not come: it may be the marker of a transaction, which never comes, or have
+/// been compacted away.
+///
+/// That a broker says so is not enough. It may be the answer to what was asked before; and a leader that is new may not know yet how far all replicas
+/// are, and end earlier than the one before. So its end is asked for, which a new leader tells only once it knows, and where that is as far on as it
+/// was, it is believed when it has been said twice more since.
+#[derive(Debug, Default)]
+struct Belief {
+    said: u32,
+}
+
+impl Belief {
+    /// It was said that there is no more. Answers whether that is believed.
+    fn grows(&mut self, end: i64, ask: impl FnOnce() -> Result<i64, ReadError>) -> Result<bool, ReadError> {
+        if self.said == 0 && ask()? < end {
+            return Ok(false);
+        }
+        self.said += 1;
+        Ok(self.said == 3)
     }
+}
+
+/// Has the client read a partition from this offset on, and nothing else. What it held of an earlier assignment is forgotten.
+pub(crate) fn assign(consumer: &Client, topic: &str, partition: i32, start: Offset) -> Result<(), ReadError> {
+    let mut assignment = TopicPartitionList::new();
+    assignment.add_partition_offset(topic, partition, start).map_err(|error| failed(topic, &error))?;
     consumer.assign(&assignment).map_err(|error| failed(topic, &error))
 }
 
@@ -376,6 +401,18 @@ mod tests {
         ] {
             assert_eq!(happened(said), happened_there);
         }
+    }
+
+    #[test]
+    fn that_there_is_no_more_is_believed_only_of_a_broker_that_knows_the_end() {
+        // Where the end lies each time that it is asked for, and how often it is said that there is no more until that is believed.
+        for (ends, said) in [(&[7i64] as &[i64], 3), (&[9], 3), (&[6, 7], 4), (&[0, 3, 6, 8], 6)] {
+            let (mut belief, mut asked) = (Belief::default(), ends.iter());
+            let count = (1..100).find(|_| belief.grows(7, || Ok(*asked.next().unwrap())).unwrap());
+            assert_eq!((count, asked.count()), (Some(said), 0), "{ends:?}");
+        }
+        let away = || Err(ReadError::Missing { topic: "t".to_owned() });
+        assert!(Belief::default().grows(7, away).is_err());
     }
 
     #[test]

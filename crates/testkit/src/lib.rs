@@ -20,6 +20,8 @@ pub mod handover;
 #[cfg(feature = "clients")]
 pub mod latency;
 #[cfg(feature = "clients")]
+pub mod neighbour;
+#[cfg(feature = "clients")]
 pub mod proxy;
 #[cfg(feature = "clients")]
 pub mod relay;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use walpost_core::failure::chain;
 use walpost_core::finding::{Finding, Severity};
 use walpost_core::outbox::Outbox;
-use walpost_core::port::Checkpoints;
 use walpost_core::start::{self, StartState};
 use walpost_postgres::Error as PostgresError;
 use walpost_postgres::failover;
@@ -90,14 +89,14 @@ async fn start_finding(
 ) -> Result<Option<Finding>, PostgresError> {
     let mut store = relay::store(settings);
     let has_table = inspection.checkpoint_table.as_ref();
-    let stored = match settings.checkpoint().store() {
-        settings::Store::Postgres if has_table.is_none() => None,
+    let (stored, doubt) = match settings.checkpoint().store() {
+        settings::Store::Postgres if has_table.is_none() => (None, None),
         // The preflight says so.
         settings::Store::Postgres if has_table.is_some_and(|table| !table.is_reachable || !table.is_writable) => {
             return Ok(None);
         }
-        _ => match store.load().await {
-            Ok(stored) => stored,
+        _ => match store.look().await {
+            Ok(looked) => looked,
             Err(error) => {
                 let remedy = error.remedy().unwrap_or_else(|| "try again".to_owned());
                 return Ok(Some(Finding::error("checkpoint.store", error.sentence(), remedy)));
@@ -114,6 +113,9 @@ async fn start_finding(
     let state = start::compare(&server, inspection.slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
     // A slot in use is waited for, and it may be the relay's own.
     let is_refused = state.start().is_none() && !matches!(state, StartState::SlotBusy { .. });
+    if let Some(doubt) = doubt.filter(|_| is_refused) {
+        return Ok(Some(Finding::error("checkpoint.store", doubt, "try again")));
+    }
     let remedy = state.remedy().unwrap_or_default();
     let remedy = match inspection.slot {
         Some(_) => remedy,

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use walpost_core::port::Checkpoints;
 use walpost_core::position::Checkpoint as Stored;
 use walpost_core::start::{self, ServerState, SlotState};
 use walpost_postgres::{inspect, sql};
@@ -76,7 +75,8 @@ pub async fn checkpoint(settings: Settings, action: Checkpoint) -> Outcome {
 async fn show(settings: &Settings) -> Outcome {
     let (server, slot) = look(settings).await?;
     let mut store = relay::store(settings);
-    let stored = store.load().await.map_err(|error| checkpoint_refused(&error))?;
+    let (stored, doubt) = store.look().await.map_err(|error| checkpoint_refused(&error))?;
+    doubt.iter().for_each(|doubt| complain!("{doubt}"));
     say!("store:      {}", store.place());
     match &stored {
         Some(stored) => print_checkpoint(stored),

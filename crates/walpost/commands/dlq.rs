@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State};
+use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State, Unreadable};
 
 use walpost_postgres::dead_letter::RowReader;
 
@@ -84,7 +84,7 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
         refuse_nonsense(marking)?;
     }
     let mut desk = Desk::open(&settings).await?;
-    desk.damaged().iter().for_each(|damaged| complain!("{damaged}"));
+    desk.left_out().iter().for_each(|left_out| complain!("{left_out}"));
     match action {
         Dlq::List { filter, is_json } => list(&desk, &filter, is_json).await,
         Dlq::Show { id, form, fetches } => {
@@ -97,8 +97,16 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
 
 async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {
     let Page { letters: listed, total } = desk.list(filter).await?;
+    let unreadable = unreadable(desk, filter);
     if is_json {
+        unreadable.iter().for_each(|letter| say!("{}", json::unreadable(letter)));
         listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
+        return Ok(Exit::Success);
+    }
+    for letter in &unreadable {
+        say!("{}; to give it up, run: walpost dlq drop --id {} --yes", cannot_be_read(letter), letter.id);
+    }
+    if listed.is_empty() && !unreadable.is_empty() {
         return Ok(Exit::Success);
     }
     if listed.is_empty() {
@@ -113,7 +121,25 @@ async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// The letters that cannot be read and may be meant: of these nothing is known but their numbers.
+fn unreadable(desk: &Desk, filter: &Filter) -> Vec<Unreadable> {
+    let Filter { ids, outbox, topic, key, reason, causes, states: _, since, until, limit: _ } = filter;
+    let texts = [topic, key, reason].into_iter().any(Option::is_some);
+    if texts || outbox.is_some() || !causes.is_empty() || since.is_some() || until.is_some() {
+        return Vec::new();
+    }
+    let is_meant = |letter: &Unreadable| ids.is_empty() || ids.contains(&letter.id);
+    desk.unreadable().into_iter().filter(is_meant).collect()
+}
+
+fn cannot_be_read(Unreadable { id, key, reason }: &Unreadable) -> String {
+    format!("{id}  unreadable  {}: {reason}", table::printable(key))
+}
+
 async fn show(desk: &mut Desk, id: i64, form: LetterForm, rows: Option<RowReader>) -> Outcome {
+    if let Some(letter) = desk.unreadable().iter().find(|letter| letter.id == id) {
+        return Err(Ended::with_sentence(Exit::Usage, cannot_be_read(letter)));
+    }
     let Some((listed, mut letter)) = desk.show(id).await? else {
         let sentence = format!("there is no letter {id}; to see which there are, run: walpost dlq list");
         return Err(Ended::with_sentence(Exit::Usage, sentence));
@@ -169,12 +195,35 @@ fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
     Err(Ended::with_sentence(Exit::Usage, sentence))
 }
 
+/// Letters that nobody can read are given up here, by their numbers: no relay starts that could do it. Answers whether there were any.
+async fn give_up_unreadable(desk: &mut Desk, marking: &Marking) -> Result<bool, Ended> {
+    let Marking { filter, mark, is_meant, .. } = marking;
+    let unreadable = if filter.ids.is_empty() { Vec::new() } else { unreadable(desk, filter) };
+    if *mark != Mark::Drop || unreadable.is_empty() {
+        return Ok(false);
+    }
+    if !is_meant {
+        say!("this would delete, so that their rows are never published:");
+        unreadable.iter().for_each(|letter| say!("{}", cannot_be_read(letter)));
+        say!("nothing was deleted; to do it, add --yes");
+        return Ok(true);
+    }
+    let ids: Vec<i64> = unreadable.iter().map(|letter| letter.id).collect();
+    let count = i64::try_from(desk.give_up(&ids).await?).unwrap_or(i64::MAX);
+    say!("{} that cannot be read {} deleted", counted(count), if count == 1 { "is" } else { "are" });
+    Ok(true)
+}
+
 async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
+    let has_given_up = give_up_unreadable(desk, &marking).await?;
     let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
     // Where events overtake a letter, no other waits for it.
     let selection = Selection { filter, with_those_behind: with_those_behind && keeps_order };
     let affected = desk.preview(&selection).await?;
     let count: i64 = affected.iter().map(|affected| affected.letters).sum();
+    if count == 0 && has_given_up {
+        return Ok(Exit::Success);
+    }
     if count == 0 {
         say!("no letter fits that could be marked; to see what there is, run: walpost dlq list");
         return Ok(Exit::Success);

@@ -15,7 +15,7 @@ use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
 use crate::exit::{Ended, Exit};
 use crate::letters::{AnyLetters, Error as LetterError};
-use crate::store::{AnyStore, Error as CheckpointError};
+use crate::store::{AnyStore, Error as CheckpointError, SETTLE_LIMIT};
 use crate::{journal, relay};
 
 /// How long one statement may take, but for the slot's.
@@ -178,7 +178,12 @@ impl Preparation {
         let (checkpoint, lacks_place) = if is_readable { stored(&mut store).await? } else { (None, false) };
         let plan = setup::plan(&setup, &facts, checkpoint.as_ref());
         let server = inspect::server_state(&sql, connection).await?;
-        let state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &relay::wanted(settings));
+        let wanted = relay::wanted(settings);
+        let mut state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &wanted);
+        if is_refused(&state) && store.can_be_hidden() && !lacks_place {
+            let checkpoint = settled(&mut store).await?;
+            state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &wanted);
+        }
         if is_refused(&state) && plan.obstacles.is_empty() && plan.lacks.is_empty() {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
@@ -241,9 +246,20 @@ async fn create_letters(settings: &Settings) -> Result<(), Hindrance> {
     Ok(())
 }
 
+/// What the store holds that nothing hides any more.
+async fn settled(store: &mut AnyStore) -> Result<Option<Checkpoint>, CheckpointError> {
+    store.settle(SETTLE_LIMIT).await?;
+    store.load().await
+}
+
 /// What the store holds, and whether its topic is still to be made: that holds nothing.
 async fn stored(store: &mut AnyStore) -> Result<(Option<Checkpoint>, bool), CheckpointError> {
-    match store.load().await {
+    // Who finds none makes one.
+    let loaded = match store.load().await {
+        Ok(None) => settled(store).await,
+        loaded => loaded,
+    };
+    match loaded {
         #[cfg(feature = "kafka")]
         Err(CheckpointError::Kafka(walpost_kafka::CheckpointError::Read(walpost_kafka::ReadError::Missing {
             ..

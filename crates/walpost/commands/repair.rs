@@ -12,7 +12,6 @@ mod ways;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
-use walpost_core::port::Checkpoints;
 use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_core::time::Timestamp;
@@ -84,6 +83,10 @@ pub async fn repair(settings: Settings, asked: Repair) -> Outcome {
 
 async fn go(settings: Settings, asked: Repair) -> Outcome {
     let mut found = Found::look(&settings).await?;
+    match &found.doubt {
+        Some(doubt) if asked.way.is_some() => return Err(Ended::with_sentence(Exit::Unreachable, doubt)),
+        doubt => doubt.iter().for_each(|doubt| complain!("{doubt}")),
+    }
     match asked.way {
         None => show::everything(&settings, &found, &asked).await,
         Some(Way::AdoptSlot) => recreate::adopt(&settings, &mut found, asked.is_agreed).await,
@@ -100,6 +103,8 @@ struct Found {
     server: ServerState,
     slot: Option<SlotState>,
     stored: Option<Checkpoint>,
+    /// Why there may be a newer one.
+    doubt: Option<String>,
     state: StartState,
     /// There is a table for the checkpoint, or none is needed.
     can_keep: bool,
@@ -115,13 +120,13 @@ impl Found {
         let slot = inspect::slot_state(&sql, settings.source().slot()).await.map_err(refused)?;
         let mut store = relay::store(settings);
         let can_keep = !setup.with_checkpoint_table || facts.has_checkpoint_table;
-        let stored = match can_keep {
-            true => store.load().await.map_err(|error| checkpoint_refused(&error))?,
-            false => None,
+        let (stored, doubt) = match can_keep {
+            true => store.look().await.map_err(|error| checkpoint_refused(&error))?,
+            false => (None, None),
         };
         let server = inspect::server_state(&sql, connection).await.map_err(refused)?;
         let state = start::compare(&server, slot.as_ref(), stored.as_ref(), &relay::wanted(settings));
-        Ok(Self { sql, store, facts, server, slot, stored, state, can_keep })
+        Ok(Self { sql, store, facts, server, slot, stored, doubt, state, can_keep })
     }
 
     /// The slot is to be one that standbys have too, and can be.

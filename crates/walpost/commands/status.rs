@@ -9,7 +9,6 @@ mod report;
 use std::time::Duration;
 
 use walpost_core::failure::chain;
-use walpost_core::port::Checkpoints;
 use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_postgres::error::Error;
@@ -50,6 +49,8 @@ struct Database {
     usage: Usage,
     server: ServerState,
     stored: Result<Option<Checkpoint>, String>,
+    /// Why there may be a newer one.
+    doubt: Option<String>,
     store: String,
     start: Option<StartState>,
     /// What is wrong with the publication.
@@ -81,7 +82,8 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     let mut store = crate::relay::store(settings);
     // In this order, as the relay itself looks: what it moves in between is read later.
     let slot = inspect::slot_state(&sql, source.slot()).await?;
-    let stored = store.load().await.map_err(|error| journal::with_remedy(&error.sentence(), error.remedy().as_deref()));
+    let looked = store.look().await.map_err(|error| journal::with_remedy(&error.sentence(), error.remedy().as_deref()));
+    let (stored, doubt) = looked.map_or_else(|reason| (Err(reason), None), |(stored, doubt)| (Ok(stored), doubt));
     let server = inspect::server_state(&sql, source.connection()).await?;
     let usage = usage(&sql, source.slot()).await?;
     let published = inspect::publications(&sql, source.publications()).await?;
@@ -89,7 +91,7 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     let role = preflight::no_replication(&inspect::role(&sql).await?).map(|finding| finding.to_string());
     let letters = letters::ask(&sql, settings).await;
     let start = stored.as_ref().ok().map(|stored| compare(settings, &server, slot, stored.as_ref()));
-    Ok(Database { usage, server, stored, store: store.place(), start, gap, role, letters })
+    Ok(Database { usage, server, stored, doubt, store: store.place(), start, gap, role, letters })
 }
 
 /// How slot and checkpoint stand to each other, whoever reads the slot.
@@ -117,6 +119,7 @@ fn of_database(settings: &Settings, database: &Database, findings: &mut Vec<Stri
     if let Err(reason) = &database.stored {
         findings.push(format!("the checkpoint cannot be read: {reason}"));
     }
+    findings.extend(database.doubt.clone());
     let refusal = database.start.as_ref().filter(|state| state.start().is_none());
     findings.extend(refusal.map(|state| journal::with_remedy(&state.sentence(), state.remedy().as_deref())));
     findings.extend(database.gap.clone());

@@ -12,7 +12,7 @@ use walpost_core::poison::Inventory;
 use walpost_core::port::{Checkpoints, DeadLetters};
 use walpost_core::position::Checkpoint;
 use walpost_core::session;
-use walpost_core::start::{self, ServerState, StartState};
+use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_postgres::inspect;
 use walpost_postgres::preflight;
 use walpost_postgres::sql;
@@ -58,6 +58,20 @@ struct Look {
     acknowledged: Lsn,
 }
 
+/// What was read, and what it comes to.
+struct Compared {
+    stored: Option<Checkpoint>,
+    server: ServerState,
+    memory: Option<Memory>,
+    known: Option<Checkpoint>,
+    state: StartState,
+}
+
+/// Whether there is no start, and another checkpoint might give one.
+fn is_about_the_checkpoint(state: &StartState) -> bool {
+    state.start().is_none() && !matches!(state, StartState::SlotBusy { .. } | StartState::InRecovery)
+}
+
 impl Supervisor {
     /// Gets hold of the slot and of the checkpoint.
     pub(super) async fn connect(&mut self) -> Result<Connection, Trouble> {
@@ -89,18 +103,41 @@ impl Supervisor {
         let mut store = relay::store(&self.settings);
         // In this order: a relay that stops in between has moved only what is read later.
         let slot = inspect::slot_state(&sql, source.slot()).await.map_err(Trouble::Postgres)?;
-        let stored = store.load().await.map_err(|error| self.store_trouble(error))?;
-        let server = inspect::server_state(&sql, source.connection()).await.map_err(Trouble::Postgres)?;
-        let memory = self.memory.filter(|memory| memory.is_of(stored.as_ref(), &server, &store));
-        let known =
-            stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
-        let state = start::compare(&server, slot.as_ref(), known.as_ref(), &relay::wanted(&self.settings));
+        let mut compared = self.compare(&sql, &mut store, slot.as_ref()).await?;
+        if store.can_be_hidden() && is_about_the_checkpoint(&compared.state) {
+            // Another relay may hide our last checkpoint. It is not waited for before: what a killed relay of this name left open we end ourselves.
+            self.settle(&store).await?;
+            compared = self.compare(&sql, &mut store, slot.as_ref()).await?;
+        }
+        let Compared { stored, server, memory, known, state } = compared;
         let (Some(position), Some(slot)) = (state.start(), slot) else {
             return Err(self.no_start(state));
         };
         journal::start(&state);
         let acknowledged = slot.confirmed.unwrap_or(position);
         Ok(Look { sql, store, stored, server, memory, known, position, acknowledged })
+    }
+
+    /// Reads checkpoint and server, and compares them with the slot.
+    async fn compare(
+        &self,
+        sql: &sql::Session,
+        store: &mut AnyStore,
+        slot: Option<&SlotState>,
+    ) -> Result<Compared, Trouble> {
+        let stored = store.load().await.map_err(|error| self.store_trouble(error))?;
+        let connection = self.settings.source().connection();
+        let server = inspect::server_state(sql, connection).await.map_err(Trouble::Postgres)?;
+        let memory = self.memory.filter(|memory| memory.is_of(stored.as_ref(), &server, store));
+        let known =
+            stored.clone().map(|stored| memory.map_or_else(|| stored.clone(), |memory| memory.ahead_of(&stored)));
+        let state = start::compare(&server, slot, known.as_ref(), &relay::wanted(&self.settings));
+        Ok(Compared { stored, server, memory, known, state })
+    }
+
+    /// Waits until nobody hides a checkpoint any more.
+    async fn settle(&self, store: &AnyStore) -> Result<(), Trouble> {
+        store.settle(store::SETTLE_LIMIT).await.map_err(|error| self.store_trouble(error))
     }
 
     /// What a state comes to in which there is no start, after what this process has seen.
@@ -160,6 +197,8 @@ impl Supervisor {
         // Whoever had the slot before us may have gone on since we looked, and where it wrote by transactions it may have left one open,
         // behind which nothing can be read.
         self.sink.open_transactions().await.map_err(Trouble::Transaction)?;
+        // What is hidden now, others hide.
+        self.settle(store).await?;
         if store.keeps_a_checkpoint() && store.load().await.map_err(|error| self.store_trouble(error))? != *stored {
             return Err(Trouble::Moved);
         }

@@ -231,7 +231,7 @@ fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
         (None, None) => Decision::Again(error.sentence()),
         (None, Some(remedy)) => {
             let sentence = journal::with_remedy(&error.sentence(), Some(&remedy));
-            Decision::end_with(sink_refusal, sentence)
+            Decision::end_with(if error.is_about_content() { Exit::CheckpointRefused } else { sink_refusal }, sentence)
         }
     }
 }

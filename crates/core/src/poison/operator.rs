@@ -180,6 +180,17 @@ pub struct Listed {
     pub age: Duration,
 }
 
+/// A letter that this walpost cannot read: it is damaged, or a newer one wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its number: where the record lies that cannot be read.
+    pub id: i64,
+    /// The key of that record.
+    pub key: String,
+    /// How it shows.
+    pub reason: String,
+}
+
 /// A page of letters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {

@@ -1,7 +1,10 @@
 //! What lies in the topic, record by record as it is read: of each letter where its parts are and how it stands, never its body.
 //!
 //! It is folded from the topic's beginning and goes on from where it stopped; the same record twice changes nothing. Who writes changes nothing here:
-//! what was written is known once it is read back. Records that nobody can understand are named and passed over.
+//! what was written is known once it is read back.
+//!
+//! A letter of this relay that cannot be read is kept as such, for nobody knows which key waits for it. Records that no relay wrote are named and passed
+//! over.
 
 mod entry;
 
@@ -11,7 +14,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use tracing::warn;
-use walpost_core::poison::operator::{State, Why};
+use walpost_core::poison::operator::{State, Unreadable, Why};
 use walpost_core::poison::{Conclusion, Inventory, LetterId, Parked, ParkingKey, Request};
 use walpost_core::position::Place;
 use walpost_core::time::Timestamp;
@@ -127,7 +130,7 @@ impl Index {
         self.witness
     }
 
-    /// Records that nobody could understand, the first of them by name.
+    /// Records that no relay wrote, the first of them by name.
     pub(super) fn damaged(&self) -> &[String] {
         &self.damaged
     }
@@ -144,11 +147,10 @@ impl Index {
             Some(Err(NoKey)) => self.name_damaged(told.offset, "its key is none that a relay wrote"),
             Some(Ok((row, kind))) => {
                 self.strike_out(&row);
-                let outcome = self.take(row, kind, told);
-                self.enter(&row);
-                if let Err(fault) = outcome {
-                    self.name_damaged(told.offset, &fault.to_string());
+                if let Err((offset, fault)) = self.take(row, kind, told) {
+                    self.take_fault(row, kind, offset, &fault.to_string());
                 }
+                self.enter(&row);
             }
         }
     }
@@ -160,23 +162,67 @@ impl Index {
         }
     }
 
-    fn take(&mut self, row: RowId, kind: Kind, told: &Told<'_>) -> Result<(), Fault> {
+    /// What cannot be read does not change what is known. A letter that is known counts, whatever is written under its key after it.
+    fn take_fault(&mut self, row: RowId, kind: Kind, offset: i64, reason: &str) {
         let entry = self.letters.entry(row).or_default();
+        let place = match kind {
+            Kind::Standing => &mut entry.unread_standing,
+            Kind::Part(_) if entry.letter.is_none() => &mut entry.unread_letter,
+            Kind::Part(_) | Kind::Mark => return self.name_damaged(offset, reason),
+        };
+        warn!(offset, reason, "a dead letter of this relay cannot be read");
+        let key = key::write(&self.relay, &row, kind);
+        *place = Some(Box::new(Unreadable { id: offset, key, reason: reason.to_owned() }));
+    }
+
+    /// The letters that cannot be read and may be open, in order.
+    pub(super) fn unreadable(&self) -> Vec<Unreadable> {
+        let mut unreadable: Vec<_> = self.letters.values().filter_map(Entry::unreadable).cloned().collect();
+        unreadable.sort_by_key(|letter| letter.id);
+        unreadable
+    }
+
+    /// The keys of those of these numbers that cannot be read, and how many letters they are. How a letter stands is last.
+    pub(super) fn keys_of_unreadable(&self, ids: &[i64]) -> (Vec<String>, usize) {
+        let is_meant = |entry: &Entry| entry.unreadable().is_some_and(|letter| ids.contains(&letter.id));
+        let meant: Vec<_> = self.letters.iter().filter(|(_, entry)| is_meant(entry)).collect();
+        (meant.iter().flat_map(|(row, entry)| self.keys(row, entry)).collect(), meant.len())
+    }
+
+    /// All keys that were written of a letter; how it stands is last.
+    fn keys(&self, row: &RowId, entry: &Entry) -> impl Iterator<Item = String> + use<'_> {
+        let row = *row;
+        let parts = (1..=entry.parts).map(Kind::Part);
+        let mark = entry.marking.is_some().then_some(Kind::Mark);
+        parts.chain(mark).chain([Kind::Standing]).map(move |kind| key::write(&self.relay, &row, kind))
+    }
+
+    /// The fault comes with the offset of the record that has it: of a letter the first of its parts.
+    fn take(&mut self, row: RowId, kind: Kind, told: &Told<'_>) -> Result<(), (i64, Fault)> {
+        let entry = self.letters.entry(row).or_default();
+        let here = |fault| (told.offset, fault);
         match (kind, told.value) {
-            (Kind::Standing, value) => entry.standing = value.map(form::read_standing).transpose()?,
+            (Kind::Standing, value) => {
+                entry.standing = value.map(form::read_standing).transpose().map_err(here)?;
+                entry.unread_standing = None;
+            }
             (Kind::Mark, None) => entry.marking = None,
-            (Kind::Mark, Some(value)) => entry.marking = Some((told.offset, form::read_marking(value)?)),
+            (Kind::Mark, Some(value)) => {
+                entry.marking = Some((told.offset, form::read_marking(value).map_err(here)?));
+            }
             // A letter that has lost a part is none.
             (Kind::Part(_), None) => {
                 entry.gathering.clear();
                 entry.letter = None;
+                entry.unread_letter = None;
             }
             (Kind::Part(number), Some(value)) => {
                 entry.parts = entry.parts.max(number);
-                let of = PartOf::read(number, told.part, told.writing).ok_or(Fault::Field("headers"))?;
+                let of = PartOf::read(number, told.part, told.writing).ok_or(here(Fault::Field("headers")))?;
                 entry.parts = entry.parts.max(of.count);
                 if let Some(gathered) = entry.gathering.take(told.offset, number, of, value) {
-                    return self.add(row, gathered);
+                    let first = gathered.offsets.first().copied().unwrap_or(told.offset);
+                    return self.add(row, gathered).map_err(|fault| (first, fault));
                 }
             }
         }
@@ -188,6 +234,7 @@ impl Index {
         let document = form::read_letter(&row, &gathered.bytes)?;
         let queue = document.letter.parking_key.as_ref().map(|key| self.intern(key));
         let Some(entry) = self.letters.get_mut(&row) else { return Ok(()) };
+        entry.unread_letter = None;
         match &mut entry.letter {
             Some(known) => known.writings = known.writings.saturating_add(1),
             none => *none = Some(Known::new(&document, gathered.offsets, queue, self.is_detailed)),
@@ -374,17 +421,12 @@ impl Index {
         Some((*row, standing))
     }
 
-    /// The keys of letters that ended before this time, so many letters at most. How a letter stands is last: while that is there, the rest of it is
-    /// no open letter.
+    /// The keys of letters that ended before this time, so many letters at most. While it is there how a letter stands, the rest of it is no open
+    /// letter.
     pub(super) fn ended_before(&self, time: Timestamp, limit: usize) -> Vec<String> {
         let is_over = |entry: &Entry| !entry.is_open() && entry.ended_at().is_some_and(|at| at < time);
         let over = self.letters.iter().filter(|(_, entry)| is_over(entry)).take(limit);
-        over.flat_map(|(row, entry)| {
-            let parts = (1..=entry.parts).map(Kind::Part);
-            let mark = entry.marking.is_some().then_some(Kind::Mark);
-            parts.chain(mark).chain([Kind::Standing]).map(|kind| key::write(&self.relay, row, kind))
-        })
-        .collect()
+        over.flat_map(|(row, entry)| self.keys(row, entry)).collect()
     }
 }
 

@@ -140,7 +140,7 @@ impl Drop for Reader {
 }
 
 /// Does something that blocks where it is in nobody's way.
-pub(super) fn beside_the_loop(work: impl FnOnce() + Send + 'static) {
+pub(crate) fn beside_the_loop(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
         Err(_) => work(),
@@ -166,17 +166,12 @@ fn read_on(client: &Client, topic: &str, index: &SharedIndex, is_new: bool) -> R
     };
     // Another one may be at it still, of a connection that is gone. What one of the two forgets, the other must not go on from.
     let mine = || Some(index.lock()).filter(|index| index.generation() == generation).ok_or_else(anew);
-    // The end may be that of a marker, which never comes; then it takes two answers that there is no more, for the first may be an old one.
-    let (mut next, mut empty) = (next, 0);
-    while next < end && empty < 2 {
+    if next < end {
         let start = if next == 0 { Offset::Beginning } else { Offset::Offset(next) };
         topic::read_until(client, topic, (PARTITION, start), end, |message| {
             mine()?.fold(&told(message));
             Ok(())
         })?;
-        let reached = mine()?.next();
-        empty = if reached > next { 0 } else { empty + 1 };
-        next = reached;
     }
     mine()?.has_read_to(end);
     Ok(())
@@ -192,7 +187,7 @@ fn is_of(client: &Client, topic: &str, index: &SharedIndex, end: i64) -> Result<
         return Ok(true);
     }
     let Some((offset, hash)) = witness.filter(|_| next <= end) else { return Ok(false) };
-    topic::assign(client, topic, &[(PARTITION, Offset::Offset(offset))])?;
+    topic::assign(client, topic, PARTITION, Offset::Offset(offset))?;
     let is_it = find(client, topic, offset, |message| told(message).hash() == hash)?.unwrap_or(false);
     if is_it {
         debug!(next, end, "the dead letters are known, and read on from where they were read before");
@@ -221,7 +216,7 @@ fn read_at(client: &Client, topic: &str, offsets: &[i64]) -> Result<BTreeMap<i64
     let mut next: Option<i64> = None;
     for wanted in offsets {
         if next.is_none_or(|next| *wanted < next || *wanted - next > NEAR) {
-            topic::assign(client, topic, &[(PARTITION, Offset::Offset(*wanted))])?;
+            topic::assign(client, topic, PARTITION, Offset::Offset(*wanted))?;
         }
         if let Some(value) = read_one(client, topic, *wanted)? {
             values.insert(*wanted, value);
@@ -254,7 +249,7 @@ fn find<T>(
             Next::Message(_) | Next::End(_) => {}
         }
         passed += 1;
-        topic::assign(client, topic, &[(PARTITION, Offset::Offset(wanted))])?;
+        topic::assign(client, topic, PARTITION, Offset::Offset(wanted))?;
     }
     Err(ReadError::Deadline { topic: topic.to_owned() })
 }

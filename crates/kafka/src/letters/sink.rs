@@ -25,6 +25,21 @@ pub(crate) struct GroupLetters {
     failure: Option<Failure>,
 }
 
+/// Why a group has failed for the sake of a letter. No row is at fault and no other letter helps, and the group cannot go without: it is given up and
+/// sent again, for as long as it takes until somebody has mended the topic. Nothing is lost meanwhile, and nothing is published past it.
+fn group_failure(Failure { class, reason }: Failure, topic: &str) -> Failure {
+    let reason = format!("a dead letter cannot be written: {reason}");
+    match class {
+        Class::Row | Class::Route => Failure::new(
+            Class::Sink,
+            format!(
+                "{reason}; to see what topic \"{topic}\" has to be like, run: walpost check; the whole group waits and is sent again"
+            ),
+        ),
+        Class::Sink | Class::Withdrawn | Class::Configuration => Failure::new(class, reason),
+    }
+}
+
 impl GroupLetters {
     pub(crate) fn new(settings: &Settings, relay: &str, topic: &str) -> Self {
         Self {
@@ -85,8 +100,7 @@ impl GroupLetters {
     pub(crate) fn failed(&mut self, failure: Failure) {
         let is_better = |old: &Failure| old.class == Class::Withdrawn && failure.class != Class::Withdrawn;
         if self.failure.as_ref().is_none_or(is_better) {
-            let Failure { class, reason } = super::letter_failure(failure, self.records.topic());
-            self.failure = Some(Failure::new(class, format!("a dead letter cannot be written: {reason}")));
+            self.failure = Some(group_failure(failure, self.records.topic()));
         }
     }
 

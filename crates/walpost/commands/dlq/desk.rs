@@ -1,7 +1,7 @@
 //! The letters as an operator sees them, wherever they are kept.
 
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection};
+use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection, Unreadable};
 use walpost_postgres::dead_letter::operator::Letters as Table;
 
 #[cfg(feature = "kafka")]
@@ -39,12 +39,31 @@ impl Desk {
         }
     }
 
-    /// What lies there and nobody can understand.
-    pub(super) fn damaged(&self) -> Vec<String> {
+    /// What lies there and is not shown: nobody can understand it, or it is hidden.
+    pub(super) fn left_out(&self) -> Vec<String> {
         match self {
             Self::Table(_) => Vec::new(),
             #[cfg(feature = "kafka")]
-            Self::Topic(letters) => letters.damaged(),
+            Self::Topic(letters) => letters.left_out(),
+        }
+    }
+
+    /// The letters that cannot be read.
+    pub(super) fn unreadable(&self) -> Vec<Unreadable> {
+        match self {
+            Self::Table(_) => Vec::new(),
+            #[cfg(feature = "kafka")]
+            Self::Topic(letters) => letters.unreadable(),
+        }
+    }
+
+    /// Deletes those of these numbers; answers how many.
+    #[cfg_attr(not(feature = "kafka"), allow(unused_variables, reason = "only in a topic any cannot be read"))]
+    pub(super) async fn give_up(&mut self, ids: &[i64]) -> Result<usize, Error> {
+        match self {
+            Self::Table(_) => Ok(0),
+            #[cfg(feature = "kafka")]
+            Self::Topic(letters) => Ok(letters.give_up(ids).await?),
         }
     }
 

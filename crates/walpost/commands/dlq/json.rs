@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::Listed;
+use walpost_core::poison::operator::{Listed, Unreadable};
 use walpost_core::record::Record;
 
 use super::letter;
@@ -33,6 +33,11 @@ pub(super) fn listed(letter: &Listed) -> Value {
         "ended_at": letter.ended_at,
         "bytes": letter.bytes,
     })
+}
+
+/// A letter that cannot be read.
+pub(super) fn unreadable(letter: &Unreadable) -> Value {
+    json!({ "id": letter.id, "state": "unreadable", "record_key": letter.key, "reason": letter.reason })
 }
 
 /// All of a letter: its record, where there is one, and its row.

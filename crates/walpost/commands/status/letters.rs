@@ -16,6 +16,7 @@ use super::report::bytes;
 use crate::commands::dlq::{age, desk::Desk};
 use crate::config::Settings;
 use crate::config::settings::LetterStore;
+use crate::journal;
 use crate::letters::{self, AnyLetters};
 
 /// How long brokers may take to tell.
@@ -41,7 +42,7 @@ pub(super) async fn ask(sql: &sql::Session, settings: &Settings) -> Letters {
         },
         LetterStore::Kafka(_) => match timeout(BROKER_TIME, ask_topic(settings)).await {
             Ok(Ok(summary)) => Letters::Lying(summary),
-            Ok(Err(error)) => Letters::Unread(error.sentence()),
+            Ok(Err(error)) => Letters::Unread(journal::with_remedy(&error.sentence(), error.remedy().as_deref())),
             Err(_) => Letters::Unread(format!("the brokers do not answer within {} s", BROKER_TIME.as_secs())),
         },
     }
@@ -49,7 +50,7 @@ pub(super) async fn ask(sql: &sql::Session, settings: &Settings) -> Letters {
 
 /// What the relay counts, and beside it what only an operator wants to know.
 async fn ask_topic(settings: &Settings) -> Result<Summary, letters::Error> {
-    let Inventory { letters, parked, roots, parked_bytes } = AnyLetters::new(settings).inventory().await?;
+    let Inventory { letters, parked, roots, parked_bytes } = AnyLetters::in_haste(settings).inventory().await?;
     let states = State::OPEN.to_vec();
     let open = Desk::open(settings).await?.list(&Filter { states, ..Filter::default() }).await?.letters;
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use walpost_core::outbox::TableName;
 use walpost_core::poison::ParkingKey;
-use walpost_core::poison::operator::{Mark, State, Why};
+use walpost_core::poison::operator::{Mark, State, Unreadable, Why};
 use walpost_core::time::Timestamp;
 
 use super::super::form::{self, Document, Marking, Standing};
@@ -19,6 +19,10 @@ pub(in super::super) struct Entry {
     pub(in super::super) letter: Option<Known>,
     pub(super) standing: Option<Standing>,
     pub(super) marking: Option<(i64, Marking)>,
+    /// There is a letter that cannot be read, and none that can.
+    pub(super) unread_letter: Option<Box<Unreadable>>,
+    /// How it stands by now cannot be read; what is known is older.
+    pub(super) unread_standing: Option<Box<Unreadable>>,
 }
 
 /// A letter that is whole.
@@ -128,8 +132,17 @@ impl Entry {
         self.marking.as_ref().map(|(_, marking)| marking)
     }
 
+    /// What of it cannot be read, where it may be an open letter.
+    pub(super) fn unreadable(&self) -> Option<&Unreadable> {
+        let has_ended = self.unread_standing.is_none() && !self.is_open();
+        let letter = self.unread_letter.as_deref().filter(|_| !has_ended);
+        letter.or(self.unread_standing.as_deref().filter(|_| self.letter.is_some()))
+    }
+
     pub(super) fn is_nothing(&self) -> bool {
-        self.letter.is_none() && self.standing.is_none() && self.marking.is_none() && self.gathering.is_empty()
+        let is_unread = self.unread_letter.is_some() || self.unread_standing.is_some();
+        let is_known = self.letter.is_some() || self.standing.is_some() || self.marking.is_some();
+        !is_unread && !is_known && self.gathering.is_empty()
     }
 
     /// How it stands now, to be written with something changed.

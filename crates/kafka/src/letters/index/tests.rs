@@ -34,6 +34,14 @@ impl Topic {
         }
     }
 
+    /// The same records, read by another.
+    fn clone_log(&self) -> Self {
+        let (records, log) = (self.records.clone(), self.log.clone());
+        let mut topic = Self { records, log, index: Index::new("orders", true), end: self.end };
+        topic.read();
+        topic
+    }
+
     fn append(&mut self, records: Vec<Record>) {
         for record in records {
             self.log.push((self.end, record));
@@ -261,8 +269,9 @@ fn ended_letters_are_tidied_away_and_what_is_left_of_them_is_no_open_letter() {
 #[test]
 fn another_relays_records_are_none_of_ours_and_damaged_ones_are_named() {
     let (mut topic, ids) = queues();
+    let maker = topic.records.clone();
     let of = |key: &str, value: &str| {
-        let tombstone = topic.records.tombstone(key.to_owned(), now());
+        let tombstone = maker.tombstone(key.to_owned(), now());
         Record { value: Some(bytes::Bytes::copy_from_slice(value.as_bytes())), ..tombstone }
     };
     let row = RowId::of(&letter(1, Some("a"), bad()));
@@ -278,10 +287,71 @@ fn another_relays_records_are_none_of_ours_and_damaged_ones_are_named() {
     assert_eq!(topic.ids(), ids);
     assert_eq!(topic.states(), "waiting waiting waiting waiting waiting waiting");
     let damaged = topic.index.damaged();
-    assert_eq!(damaged.len(), 4, "{damaged:?}");
-    for word in ["key is none", "format_version", "no JSON object", "headers"] {
+    assert_eq!(damaged.len(), 3, "{damaged:?}");
+    for word in ["key is none", "no JSON object", "headers"] {
         assert!(damaged.iter().any(|named| named.contains(word)), "{word} in {damaged:?}");
     }
+    // Whether that one was sent, nobody can say.
+    let unreadable = topic.index.unreadable();
+    assert_eq!(unreadable.len(), 1, "{unreadable:?}");
+    assert_eq!(unreadable[0].key, key::write("orders", &row, Kind::Standing));
+    assert!(unreadable[0].reason.contains("format_version"), "{unreadable:?}");
+    topic.append(vec![of(&key::write("orders", &row, Kind::Standing), STANDING)]);
+    assert!(topic.index.unreadable().is_empty(), "it was written anew");
+}
+
+/// How a letter stands that was sent.
+const STANDING: &str = r#"{"format_version":1,"state":"sent","cause":"row","reason":null,"attempts":1,"last_at":"2026-01-31T12:00:00Z",
+    "ended_at":"2026-01-31T12:00:00Z","marks_done":0}"#;
+
+#[test]
+fn a_letter_of_ours_that_is_damaged_or_newer_is_kept_as_unreadable_until_it_is_written_anew_ended_or_deleted() {
+    let ours = letter(1, Some("a"), bad());
+    let row = RowId::of(&ours);
+    for (spoil, reason) in [
+        (spoilt as fn(Record) -> Record, "no JSON object"),
+        (newer, "it has format 9"),
+        (|part| Record { headers: walpost_core::record::Headers::new(), ..part }, "headers"),
+    ] {
+        let mut topic = Topic::new();
+        topic.records = Records::new("orders", "letters", "1000000");
+        topic.append(topic.records.letter(&letter(0, Some("b"), bad()), now()));
+        let written = topic.records.letter(&ours, now());
+        topic.append(written.into_iter().map(spoil).collect());
+        let unreadable = topic.index.unreadable();
+        assert_eq!(unreadable.len(), 1, "{reason}");
+        let Unreadable { id, key, reason: told } = &unreadable[0];
+        assert_eq!((*id, key.as_str()), (1, key::write("orders", &row, Kind::Part(1)).as_str()));
+        assert!(told.contains(reason), "{reason} in {told}");
+        assert_eq!(topic.index.inventory().letters, 1, "the other one");
+
+        let mut ended = topic.clone_log();
+        let state = Record {
+            value: Some(STANDING.into()),
+            ..topic.records.tombstone(key::write("orders", &row, Kind::Standing), now())
+        };
+        ended.append(vec![state]);
+        assert!(ended.index.unreadable().is_empty(), "what was sent waits for nothing");
+
+        let mut again = topic.clone_log();
+        again.append(again.records.letter(&ours, now()));
+        assert_eq!((again.index.unreadable().len(), again.index.inventory().letters), (0, 2));
+
+        let (keys, count) = topic.index.keys_of_unreadable(&[1, 7]);
+        assert_eq!((count, keys.len()), (1, 2), "{keys:?}");
+        let tombstones = keys.into_iter().map(|key| topic.records.tombstone(key, now())).collect();
+        topic.append(tombstones);
+        assert_eq!((topic.index.unreadable().len(), topic.index.inventory().letters), (0, 1));
+    }
+}
+
+fn spoilt(part: Record) -> Record {
+    Record { value: Some(bytes::Bytes::from_static(b"x")), ..part }
+}
+
+fn newer(part: Record) -> Record {
+    let text = String::from_utf8(part.value.clone().unwrap().to_vec()).unwrap();
+    Record { value: Some(text.replace(r#""format_version":1"#, r#""format_version":9"#).into()), ..part }
 }
 
 #[test]
