@@ -229,10 +229,7 @@ fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
     match (error.class(), error.remedy()) {
         (Some(class), _) => judge(class, &error.sentence(), Exit::SourceRefused),
         (None, None) => Decision::Again(error.sentence()),
-        (None, Some(remedy)) => {
-            let sentence = journal::with_remedy(&error.sentence(), Some(&remedy));
-            Decision::end_with(sink_refusal, sentence)
-        }
+        (None, Some(_)) => Decision::end_with(sink_refusal, error.with_remedy()),
     }
 }
 
