@@ -141,7 +141,7 @@ fn of_link(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<Strin
     reasons.extend(sight.marks_unread.as_ref().and_then(|(reason, since)| {
         let reason = reason.as_deref().unwrap_or("whoever keeps them has not answered");
         let age = stalled(*since)?.as_secs();
-        Some(format!("marked dead letters cannot be read: {reason} (for {age} s; everything else goes on)"))
+        Some(format!("marked dead letters cannot be read, for {age} s now: {reason}"))
     }));
     reasons.extend(silence(link, now, limits).or_else(|| unsent(sight, link, now, limits)));
     reasons
