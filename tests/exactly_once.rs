@@ -18,6 +18,7 @@ use walpost_testkit::checker::{Repeats, check};
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::servers::{KafkaEndpoint, shared_kafka, shared_postgres};
 
+use crate::observe::{value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, PARTITIONS, Rig, breakable_kafka, eventually};
 
 /// Names of one test.
@@ -410,6 +411,26 @@ fn a_row_is_an_event_or_a_letter_and_a_letter_that_is_sent_is_an_event_once_over
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     relay.stop(LIMIT).unwrap().assert_success();
     assert_exactly_once(&rig, shared_kafka());
+}
+
+#[test]
+fn letters_that_cannot_be_read_are_told_with_what_to_do_while_events_go_on() {
+    let mut rig = narrow("onceunread");
+    rig.configure(|config| config.set("http", "stalled_after_ms", "1000"));
+    let relay = rig.start_streaming();
+    rig.sql(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', 'a', 'Changed', \
+         jsonb_build_object('filling', string_agg(md5(random()::text), '')), 0 FROM generate_series(1, 300)",
+    );
+    eventually("a letter", || letters(&rig, "waiting") == 1);
+    wait_until_ready(&relay);
+    shared_kafka().delete_topic(&format!("letters-{}", rig.database.name())).unwrap();
+    wait_until_unready(&relay, "streaming", "marked dead letters cannot be read, for");
+    wait_until_unready(&relay, "streaming", "run: walpost init");
+    let before = value(&relay, "walpost_delivered_records_total", &[]);
+    rig.insert("b", 0, 5);
+    eventually("events", || value(&relay, "walpost_delivered_records_total", &[]) >= before + 5.0);
+    relay.kill9().unwrap();
 }
 
 #[test]

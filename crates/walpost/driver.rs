@@ -99,6 +99,7 @@ where
         frames: VecDeque::new(),
         failures: 0,
         letters_told: 0,
+        are_marks_unread: false,
         is_stopping: false,
         end: None,
     };
@@ -123,6 +124,8 @@ struct Driver<'a, S: Source> {
     failures: u64,
     /// How many letters got a line of their own.
     letters_told: u64,
+    /// That they could not be read was told.
+    are_marks_unread: bool,
     is_stopping: bool,
     end: Option<End>,
 }
@@ -145,6 +148,7 @@ impl<S: Source> Driver<'_, S> {
                 return self.close(end).await;
             }
             self.recorder.sink_away(sink.away());
+            self.record_marks();
             self.recorder.turn(self.session, self.clock.now());
             tokio::select! {
                 report = self.next_report(&mut outside) => self.take(report),
@@ -206,7 +210,10 @@ async fn next_frames<S: Source>(source: Option<&mut S>, into: &mut Vec<Frame>) -
     }
 }
 
-async fn letters_answer(letters: Option<&mut LetterWriter>, wants_marked: bool) -> Result<letters::Answer, String> {
+async fn letters_answer(
+    letters: Option<&mut LetterWriter>,
+    wants_marked: bool,
+) -> Result<letters::Answer, letters::Failed> {
     match letters {
         Some(letters) => letters.answer(wants_marked).await,
         None => std::future::pending().await,

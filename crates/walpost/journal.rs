@@ -159,6 +159,16 @@ pub fn marks_unread(reason: &str) {
     );
 }
 
+/// It is known again.
+pub fn marks_read_again() {
+    tracing::info!("it can be read again which dead letters were marked");
+}
+
+/// The task of the letters has died.
+pub fn letters_gone() {
+    tracing::error!("whoever keeps the dead letters is gone; the stream is given up and made anew");
+}
+
 /// The store of the letters failed.
 pub fn letters_failed(reason: &str) {
     tracing::warn!(

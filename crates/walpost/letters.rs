@@ -107,6 +107,12 @@ impl Error {
     pub fn sentence(&self) -> String {
         chain(self)
     }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn with_remedy(&self) -> String {
+        journal::with_remedy(&self.sentence(), self.remedy().as_deref())
+    }
 }
 
 /// The end of a command that the store of dead letters did not let go on.
@@ -125,7 +131,7 @@ impl From<Error> for Ended {
             #[cfg(feature = "kafka")]
             Error::Topic(_) => Exit::SinkRefused,
         };
-        Self::with_sentence(exit, journal::with_remedy(&error.sentence(), error.remedy().as_deref()))
+        Self::with_sentence(exit, error.with_remedy())
     }
 }
 

@@ -119,13 +119,15 @@ fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_eve
     eventually("events of other keys", || value(&relay, "walpost_delivered_records_total", &[]) >= 5.0);
     rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
     rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(6, &["the dead letters cannot be read"]);
-    // What lies there has to be known before more is put there.
+    // What lies there has to be known before more is put there than one, which nobody can read then.
     insert_large(&rig, "b", 7, 9_000);
+    wait_until_unready(&relay, "streaming", "marked dead letters cannot be read");
+    insert_large(&rig, "d", 8, 9_000);
     wait_until_unready(&relay, "holding", "the dead letters cannot be written: the dead letters cannot be read");
     let said = status(&mut rig, &relay);
     assert!(said.contains("cannot be read") && said.contains(&rights.letters), "{said}");
     rights.give(&["Read"]);
-    wait_for_open(&rig, 3);
+    wait_for_open(&rig, 4);
     wait_until_ready(&relay);
     // One that starts without it says what it lacks, and ends.
     stop(relay);

@@ -348,3 +348,69 @@ fn a_long_queue_costs_the_next_letter_no_more_than_a_short_one() {
     let long = fastest(&mut desk, &[1, 2]);
     assert!(long < 5 * short + Duration::from_millis(20), "{long:?} beside {short:?}");
 }
+
+#[test]
+fn a_mark_that_is_set_while_the_letter_is_under_way_outlives_its_return() {
+    let mut desk = Desk::new("remarked");
+    two_queues(&mut desk);
+    desk.dlq(&["replay", "--all", "--yes"]).assert_success();
+    assert_eq!(desk.next(), [1, 2, 3, 4, 5, 6]);
+    // Meanwhile the operators have thought better of it: of one by a drop, of the next by a drop and a replay.
+    desk.dlq(&["drop", "--id", "1,4", "--state", "replay", "--yes"]).assert_success();
+    desk.dlq(&["replay", "--id", "4", "--state", "drop", "--only", "--yes"]).assert_success();
+    let returned = || Conclusion::Returned("still too large".to_owned());
+    for id in [1, 4, 6] {
+        desk.conclude(id, returned());
+    }
+    assert_eq!(desk.states(), "1 drop, 2 replay, 3 replay, 4 replay, 5 replay, 6 waiting");
+    let first = "SELECT concat_ws(' ', attempts, reason, ended_at) FROM walpost.dead_letter WHERE id = 1";
+    assert_eq!(desk.value(first), "2 still too large");
+    assert_eq!(desk.marked(false)[0].request, Request::Drop);
+    // What the broker took is sent, whatever was asked for meanwhile.
+    desk.dlq(&["drop", "--id", "2", "--state", "replay", "--yes"]).assert_success();
+    desk.conclude(2, Conclusion::Sent);
+    assert_eq!(desk.states(), "1 drop, 2 sent, 3 replay, 4 replay, 5 replay, 6 waiting");
+}
+
+#[test]
+fn a_letter_that_somebody_damaged_says_so_and_holds_nothing_but_its_key_and_can_be_given_up() {
+    let cases: &[(&str, &str)] = &[
+        ("headers", "headers = '{}'"),
+        ("timestamp_ms", "timestamp_ms = NULL"),
+        ("payload_column", "payload_column = 99"),
+        ("row_sha256", "row_sha256 = '\\x00'"),
+        ("event_id", "event_id = '\\q'"),
+        ("key", "key = '\\q'"),
+        ("ordinal", "ordinal = -1"),
+    ];
+    let mut desk = Desk::new("damaged");
+    for (column, change) in cases {
+        desk.database.psql("TRUNCATE walpost.dead_letter RESTART IDENTITY").unwrap();
+        two_queues(&mut desk);
+        let mark = |state: &str| {
+            let change = format!("UPDATE walpost.dead_letter SET state = '{state}' WHERE id = 1");
+            desk.database.psql(&change).unwrap();
+        };
+        desk.database.psql("UPDATE walpost.dead_letter SET state = 'replay'").unwrap();
+        desk.database.psql(&format!("UPDATE walpost.dead_letter SET {change} WHERE id = 1")).unwrap();
+        let told = |marked: &[Marked]| -> Vec<(i64, Option<String>)> {
+            let reason = |marked: &Marked| marked.fetched.clone().map(|fetched| fetched.unwrap_err());
+            marked.iter().map(|marked| (marked.id.0, reason(marked))).collect()
+        };
+        let damage = format!(
+            "the column {column} of its letter holds what no relay wrote: put it right in walpost.dead_letter and have it sent again, \
+             or give it up with: walpost dlq drop --id 1"
+        );
+        let rest = |ids: &[i64]| ids.iter().map(|id| (*id, None)).collect::<Vec<_>>();
+        let marked = desk.wait(store_of(&desk.database, desk.database.name()).marked(100, false)).unwrap();
+        assert_eq!(told(&marked), [vec![(1, Some(damage.clone()))], rest(&[4, 5, 6])].concat(), "{column}");
+        let marked = desk.wait(store_of(&desk.database, desk.database.name()).marked(100, true)).unwrap();
+        assert_eq!(told(&marked), [vec![(1, Some(damage))], rest(&[2, 3, 4, 5, 6])].concat(), "{column}");
+        mark("drop");
+        let marked = desk.marked(false);
+        assert_eq!((marked.len(), marked[0].request), (6, Request::Drop), "{column}");
+        desk.conclude(1, Conclusion::Dropped);
+        assert_eq!(desk.next(), [2, 3, 4, 5, 6], "{column}");
+        desk.dlq(&["list", "--state", "dropped"]).assert_said(0, &["1 letter"]);
+    }
+}

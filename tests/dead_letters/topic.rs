@@ -121,6 +121,31 @@ fn letters_come_back_as_they_were_set_aside_and_the_same_row_is_the_same_letter(
 }
 
 #[test]
+fn a_mark_that_is_set_while_the_letter_is_under_way_outlives_its_return_whatever_is_read_meanwhile() {
+    use walpost_core::poison::operator::{Filter, Mark, Selection, State};
+    let shelf = Shelf::new("remarked");
+    let mut store = shelf.store("orders", DAY);
+    let letters = [letter(0, "a", bad("too large")), letter(1, "b", bad("too large"))];
+    shelf.wait(store.set_aside(&letters)).unwrap();
+    let mark = |mark: Mark, ids: &[i64]| {
+        let settings = settings(shared_kafka());
+        let mut desk = shelf.wait(walpost_kafka::Letters::open(&settings, "orders", &shelf.topic)).unwrap();
+        let filter = Filter { ids: ids.to_vec(), states: State::OPEN.to_vec(), ..Filter::default() };
+        let selection = Selection { filter, with_those_behind: false };
+        shelf.wait(desk.mark(&selection, mark, "alice")).unwrap()
+    };
+    assert_eq!(mark(Mark::Replay, &[]), 2);
+    let marked = shelf.wait(store.marked(100, false)).unwrap();
+    assert_eq!(mark(Mark::Drop, &[marked[0].id.0]), 1);
+    // To set a row aside the topic is read on.
+    shelf.wait(store.set_aside(&[letter(2, "c", bad("too large"))])).unwrap();
+    let ends: Vec<_> = marked.iter().map(|marked| (marked.id, Conclusion::Returned("still".to_owned()))).collect();
+    shelf.wait(store.conclude(&ends)).unwrap();
+    let left = shelf.wait(store.marked(100, false)).unwrap();
+    assert_eq!(left.iter().map(|left| (left.id, left.request)).collect::<Vec<_>>(), [(marked[0].id, Request::Drop)]);
+}
+
+#[test]
 fn what_was_read_is_remembered_by_the_next_store_of_a_process_unless_the_topic_is_another() {
     let shelf = Shelf::new("remembered");
     let memory = LetterMemory::new("orders");

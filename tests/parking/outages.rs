@@ -109,3 +109,44 @@ fn sessions_that_are_terminated_while_rows_are_set_aside_and_sent_again_cost_not
     assert!(count(&rig, "state = 'sent'") > 0);
     stop(relay);
 }
+
+#[test]
+fn while_marks_cannot_be_read_all_else_goes_on_and_a_letter_that_is_damaged_holds_its_key_alone() {
+    let mut rig = narrow("unread");
+    rig.configure(|config| config.set("http", "stalled_after_ms", "1000"));
+    let relay = rig.start_streaming();
+    insert_large(&rig, "a", 0);
+    rig.insert("a", 1, 1);
+    insert_large(&rig, "b", 0);
+    wait_for_open(&rig, 3);
+    rig.sql("ALTER TABLE walpost.dead_letter RENAME TO hidden");
+    wait_until_unready(&relay, "streaming", "marked dead letters cannot be read, for");
+    wait_until_unready(&relay, "streaming", "s now: the table walpost.dead_letter does not exist; run: walpost init");
+    assert!(value(&relay, "walpost_marks_unread_seconds", &[]) >= 1.0);
+    rig.insert("c", 0, 5);
+    wait_for_delivered(&rig, "c", &(0..5).collect::<Vec<_>>());
+    // What has to be written is another matter.
+    insert_large(&rig, "d", 0);
+    let reason = "the dead letters cannot be written: the table walpost.dead_letter does not exist; run: walpost init";
+    wait_until_unready(&relay, "holding", reason);
+    rig.sql("ALTER TABLE walpost.hidden RENAME TO dead_letter");
+    wait_for_open(&rig, 4);
+    wait_until_ready(&relay);
+    assert_eq!(value(&relay, "walpost_marks_unread_seconds", &[]), 0.0);
+    rig.sql("UPDATE walpost.dead_letter SET headers = '{}' WHERE key = 'a' AND cause = 'row'");
+    rig.limit_records(LARGE);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(0, &["4 letters are marked"]);
+    wait_for_delivered(&rig, "b", &[0]);
+    wait_for_delivered(&rig, "d", &[0]);
+    eventually("the damaged one to come back", || {
+        count(&rig, "state = 'waiting' AND reason LIKE '%column headers%'") == 1
+    });
+    rig.insert("a", 2, 1);
+    wait_for_open(&rig, 3);
+    assert_eq!(delivered(&rig, "a"), Vec::<i64>::new());
+    rig.call(&["dlq", "drop", "--key", "a", "--cause", "row", "--yes"]).assert_said(0, &["1 letter is marked"]);
+    rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
+    wait_for_delivered(&rig, "a", &[1, 2]);
+    wait_until_ready(&relay);
+    stop(relay);
+}

@@ -220,7 +220,8 @@ pub struct Marked {
     pub request: Request,
     /// The letter.
     pub letter: DeadLetter,
-    /// Where the letter keeps a reference and is to be sent: the `Insert` message of its row as it stands in its table, or why it cannot be sent.
+    /// Where the letter keeps a reference and is to be sent: the `Insert` message of its row as it stands in its table. Of any letter: why it cannot be
+    /// sent, where its store knows.
     pub fetched: Option<Result<Bytes, String>>,
 }
 
@@ -230,9 +231,9 @@ impl Marked {
     /// # Errors
     /// Why it cannot be sent.
     pub(crate) fn whole(mut self) -> Result<Self, String> {
+        let fetched = self.fetched.take().transpose()?;
         if self.letter.row.reference.is_some() {
-            let nobody = || Err("nobody has looked for its row".to_owned());
-            self.letter = self.letter.with_row(self.fetched.take().unwrap_or_else(nobody)?);
+            self.letter = self.letter.with_row(fetched.ok_or("nobody has looked for its row")?);
         }
         Ok(self)
     }

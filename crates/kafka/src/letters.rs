@@ -162,6 +162,8 @@ pub struct LetterTopic {
     /// What was to be ended since the index was read.
     ending: BTreeSet<LetterId>,
     settle_limit: Duration,
+    /// The marks of the letters that were told of: what is read later may hold others, which nobody has acted upon.
+    told: BTreeMap<LetterId, i64>,
 }
 
 impl LetterTopic {
@@ -200,6 +202,7 @@ impl LetterTopic {
             tidied: None,
             ending: BTreeSet::new(),
             settle_limit: SETTLE_LIMIT,
+            told: BTreeMap::new(),
         }
     }
 
@@ -317,7 +320,12 @@ impl DeadLetters for LetterTopic {
     async fn marked(&mut self, limit: usize, is_overtaking: bool) -> Result<Vec<Marked>, LetterError> {
         self.catch_up().await?;
         self.tidy().await;
-        let chosen = self.reader.index().marked(limit, ANSWER_BYTES, is_overtaking);
+        let chosen = {
+            let index = self.reader.index();
+            let chosen = index.marked(limit, ANSWER_BYTES, is_overtaking);
+            self.told.extend(chosen.iter().filter_map(|(id, ..)| Some((*id, index.mark_of(*id)?))));
+            chosen
+        };
         if chosen.is_empty() {
             return Ok(Vec::new());
         }
@@ -341,12 +349,17 @@ impl DeadLetters for LetterTopic {
         let (now, failed) = (now(), self.write_error());
         self.writer.begin();
         for (id, end) in ends {
-            let concluded = self.reader.index().concluded(*id, end, now);
+            let mark = self.told.get(id).copied();
+            let concluded = self.reader.index().concluded(*id, end, mark, now);
             if let Some((row, standing)) = concluded {
                 self.writer.write(&self.records.standing(&row, &standing, now)).await.map_err(&failed)?;
             }
         }
-        self.writer.settle().await.map_err(failed)
+        self.writer.settle().await.map_err(failed)?;
+        for (id, _) in ends {
+            self.told.remove(id);
+        }
+        Ok(())
     }
 }
 

@@ -27,4 +27,8 @@ impl Clock {
     pub(super) fn instant_of(self, moment: Moment) -> tokio::time::Instant {
         (self.origin + moment.elapsed()).into()
     }
+
+    pub(super) fn moment_of(self, instant: tokio::time::Instant) -> Moment {
+        Moment::since_origin(instant.into_std().saturating_duration_since(self.origin))
+    }
 }

@@ -2,17 +2,17 @@
 //! never blocks anything else.
 //!
 //! One batch is under way at a time, and what is ordered meanwhile makes the next: a key that fills the store costs one transaction a
-//! batch, not one a row. Where the store fails, all that was ordered and not answered is dropped, and the session hears of it once: it
-//! orders again from there.
+//! batch, not one a row. Where the store fails at that, all that was ordered and not answered is dropped, and the session hears of it once: it
+//! orders again from there. Where nothing but a look for marks fails, nothing is held: what was ordered meanwhile is done, and it is looked again.
 //!
 //! Where the sink takes letters as one with records and position, nothing is ordered here, and only marks are looked for.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use walpost_core::failure::chain;
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
 use walpost_core::port::{DeadLetters, Ticket};
 
@@ -32,7 +32,7 @@ const BATCH: usize = 500;
 #[derive(Debug)]
 pub struct LetterWriter {
     works: mpsc::Sender<Work>,
-    answers: mpsc::Receiver<Result<Answer, String>>,
+    answers: mpsc::Receiver<Result<Answer, Failed>>,
     /// What is ordered and not given to the task yet.
     orders: VecDeque<Order>,
     is_busy: bool,
@@ -42,8 +42,30 @@ pub struct LetterWriter {
     look_interval: Duration,
     /// How long a store that is behind is left alone.
     behind_wait: Duration,
+    /// Since when the task looks for marked letters, if that is what it does.
+    looking_since: Option<Instant>,
+    unread: Option<Unread>,
     /// The task is gone, and that was told.
     is_gone: bool,
+}
+
+/// It is not known which letters are marked.
+#[derive(Debug, Clone)]
+pub(super) struct Unread {
+    pub(super) since: Instant,
+    /// Why, where somebody said so.
+    pub(super) reason: Option<Arc<str>>,
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// What was ordered.
+    Order(String),
+    /// It was looked for marks; `is_new` unless the look before failed too.
+    Look { reason: Arc<str>, is_new: bool },
+    /// The task is gone.
+    Gone,
 }
 
 /// What a session orders.
@@ -74,23 +96,34 @@ pub(super) enum Answer {
 }
 
 impl LetterWriter {
-    /// Starts to keep letters in this store. `is_overtaking` where later rows of a key do not wait for its letters.
+    /// Starts to keep letters in this store, whose errors are told as `describe` says. `is_overtaking` where later rows of a key do not wait
+    /// for its letters.
     ///
     /// Has to be called within a `LocalSet`. The task ends when the writer is dropped, after what it is at.
-    pub fn start<L: DeadLetters + 'static>(store: L, is_overtaking: bool) -> Self {
-        Self::looking_every(LOOK_FOR_MARKED, store, is_overtaking)
+    pub fn start<L: DeadLetters + 'static>(
+        store: L,
+        is_overtaking: bool,
+        describe: impl Fn(&L::Error) -> String + 'static,
+    ) -> Self {
+        Self::looking_every(LOOK_FOR_MARKED, store, is_overtaking, describe)
     }
 
     pub(super) fn looking_every<L: DeadLetters + 'static>(
         look_interval: Duration,
         mut store: L,
         is_overtaking: bool,
+        describe: impl Fn(&L::Error) -> String + 'static,
     ) -> Self {
         let (works, mut incoming) = mpsc::channel(1);
         let (outgoing, answers) = mpsc::channel(1);
         tokio::task::spawn_local(async move {
             while let Some(work) = incoming.recv().await {
-                let answer = perform(&mut store, work).await.map_err(|error| chain(&error));
+                let is_look = matches!(work, Work::Look(_));
+                let failed = |error| match describe(&error) {
+                    reason if is_look => Failed::Look { reason: reason.into(), is_new: true },
+                    reason => Failed::Order(reason),
+                };
+                let answer = perform(&mut store, work).await.map_err(failed);
                 if outgoing.send(answer).await.is_err() {
                     break;
                 }
@@ -107,6 +140,8 @@ impl LetterWriter {
             look_at,
             look_interval,
             behind_wait,
+            looking_since: None,
+            unread: None,
             is_gone: false,
         }
     }
@@ -132,7 +167,7 @@ impl LetterWriter {
     }
 
     /// The outcome of what was ordered, or letters that an operator has marked; looked for while the session wants them. Cancel-safe.
-    pub(super) async fn answer(&mut self, wants_marked: bool) -> Result<Answer, String> {
+    pub(super) async fn answer(&mut self, wants_marked: bool) -> Result<Answer, Failed> {
         loop {
             self.begin(wants_marked);
             let look_at = self.look_at;
@@ -152,6 +187,7 @@ impl LetterWriter {
         let look = (wants_marked && Instant::now() >= self.look_at).then_some(Work::Look(self.is_overtaking));
         if let Some(work) = self.next_work().or(look) {
             self.is_busy = true;
+            self.looking_since = matches!(work, Work::Look(_)).then(Instant::now);
             // Where the task is gone, its answers tell.
             let _ = self.works.try_send(work);
         }
@@ -184,28 +220,40 @@ impl LetterWriter {
         })
     }
 
-    fn on_answer(&mut self, answer: Option<Result<Answer, String>>) -> Result<Answer, String> {
+    fn on_answer(&mut self, answer: Option<Result<Answer, Failed>>) -> Result<Answer, Failed> {
         self.is_busy = false;
-        let answer = answer.unwrap_or_else(|| {
-            self.is_gone = true;
-            Err("whoever keeps the dead letters is gone".to_owned())
-        });
-        match &answer {
-            // Where something was marked, more may be.
-            Ok(Answer::Marked(marked)) if !marked.is_empty() => self.look_at = Instant::now(),
-            Ok(Answer::Marked(_)) => self.look_later(),
+        let looked_since = self.looking_since.take();
+        let mut answer = answer.unwrap_or(Err(Failed::Gone));
+        match &mut answer {
+            Ok(Answer::Marked(marked)) => {
+                self.unread = None;
+                // Where something was marked, more may be.
+                if marked.is_empty() { self.look_later() } else { self.look_at = Instant::now() }
+            }
+            Ok(Answer::Inventory(_)) => self.unread = None,
             Ok(_) => {}
-            Err(_) => {
+            Err(Failed::Look { reason, is_new }) => {
+                let since = self.unread.as_ref().map(|unread| unread.since);
+                *is_new = since.is_none();
+                let since = since.or(looked_since).unwrap_or_else(Instant::now);
+                self.unread = Some(Unread { since, reason: Some(Arc::clone(reason)) });
+                self.look_later();
+            }
+            Err(Failed::Order(_)) => {
                 self.orders.clear();
                 self.look_later();
+            }
+            Err(Failed::Gone) => {
+                self.is_gone = true;
+                self.orders.clear();
             }
         }
         answer
     }
 
-    /// Whether the task has died: the connection is given up, and the next brings another.
-    pub(super) fn is_gone(&self) -> bool {
-        self.is_gone
+    /// Since when it is not known which letters are marked, where a look has failed or is not answered yet.
+    pub(super) fn unread(&self) -> Option<Unread> {
+        self.unread.clone().or(self.looking_since.map(|since| Unread { since, reason: None }))
     }
 }
 

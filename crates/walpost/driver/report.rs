@@ -7,7 +7,7 @@ use walpost_core::port::{Delivery, Source};
 use super::Driver;
 use super::checkpointer::StoreFailure;
 use super::describer::{self, NoAnswer};
-use super::letters::{self, LetterWriter};
+use super::letters::{self, Failed, LetterWriter, Unread};
 use crate::journal;
 
 /// How many undelivered records get a line of their own before the sink is reset. All that is in flight to a topic that went
@@ -20,7 +20,7 @@ pub(super) enum Report<E> {
     Frames(Result<(), E>),
     Checkpoint(Result<(), StoreFailure>),
     Description(Result<describer::Answer, NoAnswer>),
-    Letters(Result<letters::Answer, String>),
+    Letters(Result<letters::Answer, Failed>),
     Deadline,
     Stop,
     ServerGone,
@@ -105,7 +105,7 @@ impl<S: Source> Driver<'_, S> {
         self.lose_source(None);
     }
 
-    fn on_letters(&mut self, answer: Result<letters::Answer, String>) {
+    fn on_letters(&mut self, answer: Result<letters::Answer, Failed>) {
         match answer {
             Ok(letters::Answer::SetAside(rows)) => {
                 rows.into_iter().for_each(|(ticket, is_new)| self.session.set_aside(ticket, is_new));
@@ -115,11 +115,14 @@ impl<S: Source> Driver<'_, S> {
             }
             Ok(letters::Answer::Inventory(inventory)) => self.session.inventoried(inventory),
             Ok(letters::Answer::Marked(marked)) => self.on_marked(marked),
-            Err(reason) => self.on_letters_failed(&reason),
+            Err(failed) => self.on_letters_failed(failed),
         }
     }
 
     fn on_marked(&mut self, marked: Vec<Marked>) {
+        if std::mem::take(&mut self.are_marks_unread) {
+            journal::marks_read_again();
+        }
         let has_found = !marked.is_empty();
         self.session.replay(marked);
         match self.letters.as_mut().filter(|_| has_found) {
@@ -130,16 +133,31 @@ impl<S: Source> Driver<'_, S> {
         }
     }
 
-    fn on_letters_failed(&mut self, reason: &str) {
-        // Where a group takes the letters, the store is read for marks alone.
-        if self.session.is_grouping() {
-            journal::marks_unread(reason);
-        } else {
-            journal::letters_failed(reason);
-            self.session.letters_failed(reason, self.clock.now());
+    fn on_letters_failed(&mut self, failed: Failed) {
+        match failed {
+            Failed::Order(reason) => {
+                journal::letters_failed(&reason);
+                self.session.letters_failed(&reason, self.clock.now());
+            }
+            // Nothing is held for it: the session need not know.
+            Failed::Look { reason, is_new } => {
+                self.are_marks_unread = true;
+                if is_new {
+                    journal::marks_unread(&reason);
+                }
+            }
+            // The connection is given up, and the next brings another.
+            Failed::Gone => {
+                journal::letters_gone();
+                self.lose_source(None);
+            }
         }
-        if self.letters.as_ref().is_some_and(LetterWriter::is_gone) {
-            self.lose_source(None);
-        }
+    }
+
+    /// Writes down since when it is not known which letters are marked.
+    pub(super) fn record_marks(&mut self) {
+        let unread = self.letters.as_ref().and_then(LetterWriter::unread);
+        let unread = unread.map(|Unread { since, reason }| (reason, self.clock.moment_of(since)));
+        self.recorder.marks_unread(unread);
     }
 }

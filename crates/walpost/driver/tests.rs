@@ -40,6 +40,7 @@ struct Stage {
     catalogue: Catalogue,
     letters: Option<Letters>,
     look_interval: Duration,
+    board: Board,
     settings: Settings,
 }
 
@@ -67,6 +68,7 @@ impl Stage {
             catalogue: Catalogue { seen: Rc::clone(&seen), failures: 0, answers: true, is_silent: false },
             letters: None,
             look_interval: Duration::from_millis(1),
+            board: Board::new(Clock::start()),
             settings: Settings {
                 drain_timeout: DRAIN,
                 retry_initial: Duration::from_millis(1),
@@ -110,14 +112,14 @@ impl Stage {
         stop: impl Future<Output = ()>,
         server_gone: impl Future<Output = ()>,
     ) -> Driven<Dry> {
-        let Self { seen, stream, mut broker, catalogue, letters, look_interval, settings } = self;
-        let clock = Clock::start();
+        let Self { seen, stream, mut broker, catalogue, letters, look_interval, board, settings } = self;
+        let clock = board.clock();
         let mut session = Session::new(settings, outboxes(), start(), clock.now());
         let run = async {
-            let mut recorder = Recorder::new(Board::new(clock));
+            let mut recorder = Recorder::new(board);
             let signals = Signals { stop, server_gone, recorder: &mut recorder };
             let describer = describer(catalogue);
-            let letters = letters.map(|store| LetterWriter::looking_every(look_interval, store, false));
+            let letters = letters.map(|store| LetterWriter::looking_every(look_interval, store, false, described));
             let staff = Staff { checkpointer: checkpointer(), describer, letters };
             let driven = drive(&mut session, stream, &mut broker, staff, signals, clock).await;
             until(|| seen.is_catalogue_dropped.get()).await;
@@ -126,6 +128,11 @@ impl Stage {
         let limit = tokio::time::timeout(Duration::from_secs(20), LocalSet::new().run_until(run)).await;
         limit.expect("the session ends")
     }
+}
+
+/// An error of the letters with what to do about it.
+fn described(error: &edges::LettersAway) -> String {
+    format!("{error}; bring them back")
 }
 
 fn start() -> Start {

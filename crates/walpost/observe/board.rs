@@ -60,6 +60,8 @@ pub struct Sight {
     pub server: ServerSight,
     /// Why the sink is away, and since when that is known.
     pub sink_away: Option<(String, Moment)>,
+    /// Why it is not known which dead letters are marked, where that was told, and since when.
+    pub marks_unread: Option<(Option<Arc<str>>, Moment)>,
     /// What is set aside, where anything may be.
     pub letters: Option<Letters>,
 }
@@ -163,6 +165,7 @@ impl Board {
             checkpointed_at: None,
             server: ServerSight::default(),
             sink_away: None,
+            marks_unread: None,
             letters: None,
         };
         let stamp = AtomicU64::new(millis(now));

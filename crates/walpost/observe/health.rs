@@ -138,6 +138,11 @@ fn of_link(sight: &Sight, link: &Link, now: Moment, limits: Limits) -> Vec<Strin
             "whoever keeps the dead letters has not answered for {age} s; what is to be set aside is owed: see who locks walpost.dead_letter, or whether the brokers of dead_letter.topic answer"
         ));
     }
+    reasons.extend(sight.marks_unread.as_ref().and_then(|(reason, since)| {
+        let reason = reason.as_deref().unwrap_or("whoever keeps them has not answered");
+        let age = stalled(*since)?.as_secs();
+        Some(format!("marked dead letters cannot be read, for {age} s now: {reason}"))
+    }));
     reasons.extend(silence(link, now, limits).or_else(|| unsent(sight, link, now, limits)));
     reasons
 }

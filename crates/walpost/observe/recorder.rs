@@ -33,6 +33,7 @@ pub struct Recorder {
     checkpoint_due_since: Option<Moment>,
     checkpointed_at: Option<Moment>,
     sink_away: Option<(String, Moment)>,
+    marks_unread: Option<(Option<Arc<str>>, Moment)>,
 }
 
 impl Recorder {
@@ -51,6 +52,7 @@ impl Recorder {
             checkpoint_due_since: None,
             checkpointed_at: None,
             sink_away: None,
+            marks_unread: None,
         }
     }
 
@@ -101,6 +103,11 @@ impl Recorder {
         }
     }
 
+    /// It is not known which dead letters are marked, for this reason where there is one, since then; or it is.
+    pub fn marks_unread(&mut self, unread: Option<(Option<Arc<str>>, Moment)>) {
+        self.marks_unread = unread;
+    }
+
     /// A checkpoint is to be written.
     pub fn checkpoint_ordered(&mut self) {
         self.checkpoint_due_since.get_or_insert(self.board.clock().now());
@@ -121,6 +128,7 @@ impl Recorder {
     pub fn streaming(&mut self, session: &Session) {
         self.link = None;
         self.checkpoint_due_since = None;
+        self.marks_unread = None;
         self.copy(session, self.board.clock().now());
         self.enter(Phase::Streaming);
     }
@@ -187,6 +195,7 @@ impl Recorder {
         sight.totals.clone_from(&self.totals);
         sight.checkpointed_at = self.checkpointed_at;
         sight.sink_away.clone_from(&self.sink_away);
+        sight.marks_unread.clone_from(&self.marks_unread);
         sight.last = Some(link.view.clone());
         sight.link = Some(link.clone());
         drop(sight);

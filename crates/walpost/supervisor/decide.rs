@@ -229,9 +229,9 @@ fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
     match (error.class(), error.remedy()) {
         (Some(class), _) => judge(class, &error.sentence(), Exit::SourceRefused),
         (None, None) => Decision::Again(error.sentence()),
-        (None, Some(remedy)) => {
-            let sentence = journal::with_remedy(&error.sentence(), Some(&remedy));
-            Decision::end_with(if error.is_about_content() { Exit::CheckpointRefused } else { sink_refusal }, sentence)
+        (None, Some(_)) => {
+            let exit = if error.is_about_content() { Exit::CheckpointRefused } else { sink_refusal };
+            Decision::end_with(exit, error.with_remedy())
         }
     }
 }

@@ -21,7 +21,7 @@ use super::memory::{Memory, Rest};
 use super::{Supervisor, publications};
 use crate::driver::{Checkpointer, Describer, Driven, LetterWriter, Patience, Signals, Staff, drive};
 use crate::journal;
-use crate::letters::AnyLetters;
+use crate::letters::{self, AnyLetters};
 use crate::store::AnyStore;
 
 /// How long a stop waits for a sink to give back what it has.
@@ -69,7 +69,7 @@ impl Supervisor {
             Checkpointer::start(store, checkpoint, |error| !error.is_retried_under_way())
         };
         let is_overtaking = !self.session_settings.poison.is_parking();
-        let letters = letters.map(|store| LetterWriter::start(store, is_overtaking));
+        let letters = letters.map(|store| LetterWriter::start(store, is_overtaking, letters::Error::with_remedy));
         Staff { checkpointer, describer: self.describer(sql), letters }
     }
 

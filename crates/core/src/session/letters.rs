@@ -308,8 +308,10 @@ impl Letters {
     /// The store has failed: nothing that it was asked for and has not answered is known to be done.
     pub(super) fn store_failed(&mut self, reason: &str, now: Moment) {
         let until = now.after(self.backoff.next_wait());
+        // Where it was asked for nothing but its inventory, that is read.
+        let failed = if self.aside.asked == 0 && self.ends.asked == 0 { "read" } else { "written" };
         self.ask_again_at(until);
-        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be written: {reason}")));
+        self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be {failed}: {reason}")));
     }
 
     /// What was asked for and is not answered is asked for again at this moment.

@@ -396,15 +396,28 @@ impl Index {
         }
     }
 
-    /// How a letter stands once it has ended so; nothing where that changes nothing, as of one that has ended already.
-    pub(super) fn concluded(&self, id: LetterId, end: &Conclusion, now: Timestamp) -> Option<(RowId, Standing)> {
+    /// Where the mark of a letter lies, if it has one.
+    pub(super) fn mark_of(&self, id: LetterId) -> Option<i64> {
+        let (_, entry) = self.get(id)?;
+        entry.marking.as_ref().map(|(offset, _)| *offset)
+    }
+
+    /// How a letter stands once it has ended so, after the mark at this offset was acted upon or, where it is not said which, the last that was read;
+    /// nothing where that changes nothing, as of one that has ended already.
+    pub(super) fn concluded(
+        &self,
+        id: LetterId,
+        end: &Conclusion,
+        mark: Option<i64>,
+        now: Timestamp,
+    ) -> Option<(RowId, Standing)> {
         let (row, entry) = self.get(id)?;
         if !entry.is_open() {
             return None;
         }
         let now = entry.standing_now(now);
-        // The mark that was acted upon; one that is set meanwhile lies behind it.
-        let marks_done = entry.marking.as_ref().map_or(now.marks_done, |(offset, _)| offset.saturating_add(1));
+        // One that was set meanwhile lies behind it.
+        let marks_done = mark.or(self.mark_of(id)).map_or(now.marks_done, |offset| offset.saturating_add(1));
         let tried = now.attempts.saturating_add(1);
         let standing = match end {
             Conclusion::Sent => {

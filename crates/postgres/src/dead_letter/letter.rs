@@ -301,6 +301,27 @@ pub(super) fn read(row: &SqlRow) -> Result<(LetterId, DeadLetter), Error> {
     Ok((LetterId(id), letter))
 }
 
+/// What is needed to end a letter of which a column holds what no relay wrote: no record, and of the row no more than its bytes.
+pub(super) fn remains(row: &SqlRow) -> Result<DeadLetter, Error> {
+    let id: i64 = field(row, "id")?;
+    let columns = Columns { row, id };
+    let unknown = || Identity { timeline: Timeline(0), commit_lsn: Lsn::new(0), ordinal: 0 };
+    Ok(DeadLetter {
+        identity: identity(row).unwrap_or_else(|_| unknown()),
+        commit_time: field::<ServerTime>(row, "commit_time")?.0,
+        table: TableName { schema: field(row, "outbox_schema")?, table: field(row, "outbox_table")? },
+        parking_key: parking_key(row, id).ok().flatten(),
+        event_id: None,
+        cause: columns.cause().unwrap_or_else(|_| Cause::Row(String::new())),
+        record: None,
+        row: Row {
+            relation: columns.bytes("relation_message")?,
+            insert: columns.bytes("insert_message")?,
+            reference: None,
+        },
+    })
+}
+
 /// Whose order a letter keeps.
 pub(super) fn parking_key(row: &SqlRow, id: i64) -> Result<Option<ParkingKey>, Error> {
     let columns = Columns { row, id };

@@ -50,11 +50,11 @@ const PREVIEW: &str = "{selected}, touched AS (
     SELECT letter.queue, letter.outbox_schema, letter.outbox_table, letter.key, min(letter.id) AS first, max(letter.id) AS last, count(*) AS letters
     FROM selected JOIN walpost.dead_letter AS letter USING (id) GROUP BY 1, 2, 3, 4
 )
-SELECT touched.*, other.in_front, other.behind FROM touched CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE letter.id < touched.last) AS in_front, count(*) FILTER (WHERE letter.id > touched.last) AS behind
-    FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.queue = touched.queue AND letter.state = 'waiting'
-    AND letter.id NOT IN (SELECT id FROM selected)
-) AS other ORDER BY touched.first";
+SELECT touched.*, coalesce(other.in_front, 0) AS in_front, coalesce(other.behind, 0) AS behind FROM touched LEFT JOIN (
+    SELECT touched.queue, count(*) FILTER (WHERE letter.id < touched.last) AS in_front, count(*) FILTER (WHERE letter.id > touched.last) AS behind
+    FROM touched JOIN walpost.dead_letter AS letter ON letter.queue = touched.queue LEFT JOIN selected USING (id)
+    WHERE letter.relay = $1 AND letter.state = 'waiting' AND selected.id IS NULL GROUP BY touched.queue
+) AS other USING (queue) ORDER BY touched.first";
 
 const MARK: &str = "{selected}, done AS (
     UPDATE walpost.dead_letter AS letter SET state = $16::text, marked_by = session_user::text || $17::text, marked_at = now(), accepts_changed = $18::bool

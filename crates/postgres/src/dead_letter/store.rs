@@ -3,7 +3,7 @@
 //! The session has a statement timeout, commits synchronously whatever the role's default is, and is opened again by the next
 //! call when it was lost, did not answer, or its call was given up in the middle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
@@ -17,6 +17,7 @@ use super::letter::{self, Batch, COLUMNS, field};
 use super::text::{self, Repertoire};
 use crate::connection::ConnectionSettings;
 use crate::error::Error as SqlError;
+use crate::server_time::ServerTime;
 use crate::sql::Session;
 
 /// How long a statement may take: a letter is as large as its row.
@@ -96,7 +97,7 @@ macro_rules! marked {
                            OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                 FROM chosen JOIN walpost.dead_letter USING (id)
             )
-            SELECT letter.state, letter.accepts_changed, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
+            SELECT letter.state, letter.accepts_changed, letter.marked_at, letter.queue, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
             WHERE before IS NULL OR before < $3::bigint ORDER BY id"
         )
     };
@@ -106,14 +107,16 @@ const MARKED: &str = marked!("'waiting', 'replay', 'drop'");
 const MARKED_OVERTAKING: &str = marked!("'replay', 'drop'");
 
 // A letter that waited for another and failed by itself has become a cause. The second of two equal calls, the answer of whose first was lost, changes
-// nothing.
+// nothing. One that comes back loses the mark that was acted upon, and none that was set since: what an operator asked for last is still to be done.
 const CONCLUDE: &str = "
-UPDATE walpost.dead_letter AS letter SET state = ended.state, last_at = now(),
+UPDATE walpost.dead_letter AS letter SET last_at = now(),
+    state = CASE WHEN ended.state <> 'waiting' OR letter.state = 'replay' AND (ended.is_any_mark OR letter.marked_at IS NOT DISTINCT FROM ended.marked_at)
+            THEN ended.state ELSE letter.state END,
     attempts = attempts + CASE WHEN ended.state = 'dropped' THEN 0 ELSE 1 END,
     ended_at = CASE WHEN ended.state <> 'waiting' THEN now() END,
     reason = coalesce(ended.reason, letter.reason),
     cause = CASE WHEN ended.state = 'waiting' AND cause = 'parked' THEN 'row' ELSE cause END
-FROM unnest($2::bigint[], $3::text[], $4::text[]) AS ended (id, state, reason)
+FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bool[], $6::timestamptz[]) AS ended (id, state, reason, is_any_mark, marked_at)
 WHERE letter.relay = $1 AND letter.id = ended.id AND letter.state IN ('waiting', 'replay', 'drop')
 AND (ended.state <> 'waiting' OR letter.state <> 'waiting')";
 
@@ -132,6 +135,8 @@ pub struct LetterStore {
     session: Option<Session>,
     repertoire: Option<Repertoire>,
     purged: Option<Instant>,
+    /// When the letters were marked that were told of and have not ended.
+    told: BTreeMap<LetterId, Option<ServerTime>>,
 }
 
 /// A statement and its parameters.
@@ -141,7 +146,15 @@ impl LetterStore {
     /// The letters of this relay. Connects when it is first used. Letters that were sent or dropped are deleted after `keep_ended`.
     #[must_use]
     pub fn new(connection: ConnectionSettings, relay: impl Into<String>, keep_ended: Duration) -> Self {
-        Self { connection, relay: relay.into(), keep_ended, session: None, repertoire: None, purged: None }
+        Self {
+            connection,
+            relay: relay.into(),
+            keep_ended,
+            session: None,
+            repertoire: None,
+            purged: None,
+            told: BTreeMap::new(),
+        }
     }
 
     /// Runs statements, all or none, and answers their rows. Once more on a session that turns out to be dead: each of them may run twice.
@@ -265,7 +278,11 @@ impl DeadLetters for LetterStore {
         let statement = if is_overtaking { MARKED_OVERTAKING } else { MARKED }.replace("{columns}", COLUMNS);
         let rows = self.perform(&[(&statement, vec![&relay, &limit, &ANSWER_BYTES])]).await?;
         self.purge().await;
-        rows.iter().map(marked).collect()
+        let marked = read_marked(&rows, is_overtaking)?;
+        for row in &rows {
+            self.told.insert(LetterId(field(row, "id")?), field(row, "marked_at")?);
+        }
+        Ok(marked)
     }
 
     async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), Error> {
@@ -281,7 +298,13 @@ impl DeadLetters for LetterStore {
             Conclusion::Sent | Conclusion::Dropped => None,
         };
         let reasons: Vec<Option<String>> = ends.iter().map(|(_, end)| reason(end)).collect();
-        self.perform(&[(CONCLUDE, vec![&relay, &ids, &states, &reasons])]).await?;
+        let are_any: Vec<bool> = ends.iter().map(|(id, _)| !self.told.contains_key(id)).collect();
+        let marked_at: Vec<Option<ServerTime>> =
+            ends.iter().map(|(id, _)| self.told.get(id).copied().flatten()).collect();
+        self.perform(&[(CONCLUDE, vec![&relay, &ids, &states, &reasons, &are_any, &marked_at])]).await?;
+        for (id, _) in ends {
+            self.told.remove(id);
+        }
         self.purge().await;
         Ok(())
     }
@@ -295,15 +318,46 @@ fn state_of(end: &Conclusion) -> &'static str {
     }
 }
 
+/// Marked letters, in order. Behind one that cannot be read none of its key goes, where order is kept.
+fn read_marked(rows: &[Row], is_overtaking: bool) -> Result<Vec<Marked>, Error> {
+    let mut damaged: BTreeSet<&[u8]> = BTreeSet::new();
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        let queue: Option<&[u8]> = field(row, "queue")?;
+        if queue.is_some_and(|queue| damaged.contains(queue)) {
+            continue;
+        }
+        let one = marked(row)?;
+        if one.fetched.is_some() && one.request != Request::Drop && !is_overtaking {
+            damaged.extend(queue);
+        }
+        all.push(one);
+    }
+    Ok(all)
+}
+
+/// One that somebody damaged cannot be sent, and says so; to be given up it needs no more than what is left of it.
 fn marked(row: &Row) -> Result<Marked, Error> {
-    let (id, letter) = letter::read(row)?;
+    let id = LetterId(field(row, "id")?);
+    let (letter, fetched) = match letter::read(row) {
+        Ok((_, letter)) => (letter, None),
+        Err(Error::Value { field, .. }) => (letter::remains(row)?, Some(Err(damaged(id, field)))),
+        Err(error) => return Err(error),
+    };
     let request = match field(row, "state")? {
         "replay" if field(row, "accepts_changed")? => Request::ReplayChanged,
         "replay" => Request::Replay,
         "drop" => Request::Drop,
         _ => return Err(Error::Value { id: id.0, field: "state" }),
     };
-    Ok(Marked { id, request, letter, fetched: None })
+    Ok(Marked { id, request, letter, fetched })
+}
+
+fn damaged(id: LetterId, column: &str) -> String {
+    format!(
+        "the column {column} of its letter holds what no relay wrote: put it right in walpost.dead_letter and have it sent again, or give it up with: walpost dlq drop --id {}",
+        id.0
+    )
 }
 
 /// A number that is never negative.

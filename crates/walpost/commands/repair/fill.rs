@@ -39,7 +39,7 @@ use crate::config::Settings;
 use crate::config::settings::Sink;
 use crate::driver::{Checkpointer, Clock, Describer, LetterWriter, Patience, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
-use crate::letters::AnyLetters;
+use crate::letters::{self, AnyLetters};
 use crate::observe::board::Board;
 use crate::observe::log;
 use crate::observe::recorder::Recorder;
@@ -264,7 +264,7 @@ impl Filling<'_> {
         let letters = match self.letters().await? {
             Some((store, inventory)) => {
                 beginning.inventory = inventory;
-                Some(LetterWriter::start(store, !poison.is_parking()))
+                Some(LetterWriter::start(store, !poison.is_parking(), letters::Error::with_remedy))
             }
             None => None,
         };

@@ -225,6 +225,8 @@ pub(super) struct Letters {
     pub(super) looks: Rc<Cell<u32>>,
     pub(super) ended: Rc<RefCell<Vec<(LetterId, Conclusion)>>>,
     pub(super) failures: Rc<Cell<u32>>,
+    /// So many looks for marks fail.
+    pub(super) failing_looks: Rc<Cell<u32>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -232,11 +234,11 @@ pub(super) struct Letters {
 pub(super) struct LettersAway;
 
 impl Letters {
-    fn attempt(&self) -> Result<(), LettersAway> {
-        match self.failures.get() {
+    fn attempt(failures: &Cell<u32>) -> Result<(), LettersAway> {
+        match failures.get() {
             0 => Ok(()),
-            failures => {
-                self.failures.set(failures - 1);
+            count => {
+                failures.set(count - 1);
                 Err(LettersAway)
             }
         }
@@ -247,11 +249,11 @@ impl DeadLetters for Letters {
     type Error = LettersAway;
 
     async fn inventory(&mut self) -> Result<Inventory, LettersAway> {
-        self.attempt().map(|()| Inventory::default())
+        Self::attempt(&self.failures).map(|()| Inventory::default())
     }
 
     async fn set_aside(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>, LettersAway> {
-        self.attempt()?;
+        Self::attempt(&self.failures)?;
         self.batches.set(self.batches.get() + 1);
         self.kept.borrow_mut().extend_from_slice(letters);
         Ok(vec![true; letters.len()])
@@ -260,10 +262,10 @@ impl DeadLetters for Letters {
     async fn marked(&mut self, _: usize, _: bool) -> Result<Vec<Marked>, LettersAway> {
         self.looks.set(self.looks.get() + 1);
         let marked = || if self.is_behind { self.marked.borrow().clone() } else { self.marked.take() };
-        self.attempt().map(|()| marked())
+        Self::attempt(&self.failing_looks).map(|()| marked())
     }
 
     async fn conclude(&mut self, ends: &[(LetterId, Conclusion)]) -> Result<(), LettersAway> {
-        self.attempt().map(|()| self.ended.borrow_mut().extend_from_slice(ends))
+        Self::attempt(&self.failures).map(|()| self.ended.borrow_mut().extend_from_slice(ends))
     }
 }

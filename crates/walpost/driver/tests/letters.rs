@@ -91,19 +91,51 @@ async fn a_store_that_is_behind_is_not_asked_again_and_again() {
 }
 
 #[tokio::test]
-async fn marks_that_cannot_be_read_keep_nothing_from_being_set_aside() {
-    let mut stage = grouping();
-    stage.stream.frames = bad_rows(3).into();
+async fn marks_that_cannot_be_read_keep_nothing_from_being_set_aside_and_it_is_told_until_they_can() {
+    for is_grouping in [false, true] {
+        let mut stage = if is_grouping { grouping() } else { Stage::new([]) };
+        stage.stream.frames = bad_rows(3).into();
+        let letters = Letters::default();
+        letters.failing_looks.set(u32::MAX);
+        stage.letters = Some(letters.clone());
+        let (seen, board) = (Rc::clone(&stage.seen), stage.board.clone());
+        let confirmed = Rc::clone(&stage.seen);
+        let operator = letters.clone();
+        let stop = until(move || {
+            let sight = board.read();
+            let unread = sight.marks_unread.and_then(|(reason, _)| reason);
+            if unread.as_deref() == Some("the letters are away; bring them back") {
+                let link = sight.link.unwrap();
+                assert_eq!(link.view.trouble, None, "nothing is held for it");
+                operator.failing_looks.set(0);
+            }
+            let is_read_again = operator.failing_looks.get() == 0 && unread.is_none();
+            is_read_again && confirmed.confirmed.borrow().contains(&0x2030)
+        });
+        let checkpointer = || if is_grouping { Checkpointer::of_sink(pattern()) } else { sound_store() };
+        let driven = stage.play(checkpointer, stop, pending()).await;
+        assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
+        let kept: Vec<u64> = letters.kept.borrow().iter().map(|letter| letter.identity.ordinal).collect();
+        let kept = if is_grouping { seen.set_aside.borrow().clone() } else { kept };
+        assert_eq!(kept, [0, 1, 2]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_store_needs_of_an_operator_is_told_with_what_holds_the_rows() {
+    let mut stage = Stage::new(bad_rows(1));
     let letters = Letters::default();
     letters.failures.set(u32::MAX);
-    stage.letters = Some(letters.clone());
-    let seen = Rc::clone(&stage.seen);
-    let looked = letters.looks.clone();
-    let confirmed = Rc::clone(&stage.seen);
-    let stop = until(move || looked.get() > 2 && confirmed.confirmed.borrow().contains(&0x2030));
-    let driven = stage.play(|| Checkpointer::of_sink(pattern()), stop, pending()).await;
-    assert_eq!((driven.end.cause, driven.end.unsettled), (Cause::Stopped, 0));
-    assert_eq!(*seen.set_aside.borrow(), [0, 1, 2]);
+    stage.letters = Some(letters);
+    let board = stage.board.clone();
+    let is_told = move || {
+        let trouble = board.read().link.and_then(|link| link.view.trouble);
+        trouble.is_some_and(|failure| {
+            failure.reason == "the dead letters cannot be written: the letters are away; bring them back"
+        })
+    };
+    let driven = stage.play(sound_store, until(is_told), pending()).await;
+    assert_eq!(driven.end.unsettled, 1);
 }
 
 #[tokio::test]

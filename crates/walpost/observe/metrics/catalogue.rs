@@ -143,6 +143,11 @@ metrics! {
     Gauge "walpost_parked_keys" [] = |facts, to| {
         to.put_known(facts.sight.letters.as_ref().map(|letters| number(letters.parked_keys)));
     };
+    /// Seconds for which it could not be read which dead letters are marked to be sent again or dropped, else 0. Everything else goes on.
+    Gauge "walpost_marks_unread_seconds" [] = |facts, to| {
+        let unread = facts.sight.marks_unread.as_ref();
+        linked(facts, to, |_| unread.map_or(0.0, |(_, since)| facts.seconds_since(*since)));
+    };
 
     /// How often an outbox was found to have been out of its publication, or made anew, since the last look: rows committed meanwhile were passed
     /// over, unless it was all one transaction.

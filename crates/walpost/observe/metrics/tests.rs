@@ -59,6 +59,7 @@ fn known() -> Sight {
         letters_due_since: None,
     });
     sight.sink_away = Some(("refused".to_owned(), at(94)));
+    sight.marks_unread = Some((None, at(95)));
     sight.totals.delivered = 17;
     sight.totals.undelivered = BTreeMap::from([("route", 2)]);
     sight.totals.reconnects = BTreeMap::from([("source_lost", 3)]);
@@ -127,6 +128,7 @@ fn each_figure_shows_what_it_says() {
         ("walpost_held_seconds", &[("class", "route")], 4.0),
         ("walpost_dead_letters_open", &[], 3.0),
         ("walpost_parked_keys", &[], 2.0),
+        ("walpost_marks_unread_seconds", &[], 5.0),
         ("walpost_checkpoint_age_seconds", &[], 10.0),
         ("walpost_checkpoint_due_seconds", &[], 2.0),
         ("walpost_slot_retained_bytes", &[], 4000.0),

@@ -184,3 +184,18 @@ fn a_row_that_comes_again_and_cannot_be_published_any_more_keeps_those_of_its_ke
     desk.refuse(0, refused(Class::Row)).row_of_key(Some("1"));
     assert_eq!(desk.asked_besides(START), [Asked::SetAside(0, row_cause("refused")), Asked::SetAside(1, parked())]);
 }
+
+#[test]
+fn a_letter_of_which_its_store_knows_why_it_cannot_be_sent_comes_back_and_can_be_dropped() {
+    for (request, expected) in [
+        (Request::Replay, Conclusion::Returned("it is damaged".to_owned())),
+        (Request::ReplayChanged, Conclusion::Returned("it is damaged".to_owned())),
+        (Request::Drop, Conclusion::Dropped),
+    ] {
+        let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+        let damaged =
+            marked(request).into_iter().map(|one| Marked { fetched: Some(Err("it is damaged".to_owned())), ..one });
+        desk.session.replay(damaged.collect());
+        assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER, expected)]);
+    }
+}

@@ -85,7 +85,7 @@ impl Topic {
     }
 
     fn conclude(&mut self, id: i64, end: &Conclusion) -> bool {
-        let Some((row, standing)) = self.index.concluded(LetterId(id), end, later(1)) else { return false };
+        let Some((row, standing)) = self.index.concluded(LetterId(id), end, None, later(1)) else { return false };
         self.append(vec![self.records.standing(&row, &standing, later(1))]);
         true
     }
