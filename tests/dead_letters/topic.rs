@@ -579,7 +579,7 @@ fn letters_that_the_open_transaction_of_a_neighbour_hides_are_not_overtaken_by_a
 
 #[test]
 fn a_letter_that_a_newer_walpost_wrote_keeps_the_relay_from_starting_until_it_is_given_up() {
-    let mut rig = narrow(shared_kafka(), "newerletter");
+    let rig = narrow(shared_kafka(), "newerletter");
     rig.init();
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);

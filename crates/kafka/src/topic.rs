@@ -159,17 +159,17 @@ fn read_partitions(
 
 /// A client for reading what was committed, which has asked nobody anything yet.
 pub(crate) fn connect(settings: &Settings, servers: Option<&str>, topic: &str) -> Result<Client, ReadError> {
-    create(config(settings, servers), servers.unwrap_or_else(|| settings.servers()), topic)
+    create(&config(settings, servers), servers.unwrap_or_else(|| settings.servers()), topic)
 }
 
 /// A client that also sees what no transaction has decided about.
 pub(crate) fn connect_to_undecided(settings: &Settings, topic: &str) -> Result<Client, ReadError> {
     let mut config = config(settings, None);
     config.set("isolation.level", "read_uncommitted");
-    create(config, settings.servers(), topic)
+    create(&config, settings.servers(), topic)
 }
 
-fn create(config: ClientConfig, servers: &str, topic: &str) -> Result<Client, ReadError> {
+fn create(config: &ClientConfig, servers: &str, topic: &str) -> Result<Client, ReadError> {
     let context = Quiet { servers: servers.to_owned(), last: Mutex::new(None) };
     config.create_with_context(context).map_err(|error| failed(topic, &error))
 }
