@@ -16,6 +16,7 @@ use walpost_testkit::checker::{Repeats, check};
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::servers::{KafkaEndpoint, shared_kafka, shared_postgres};
 
+use crate::observe::wait_until_unready;
 use crate::rig::{LIMIT, PARTITIONS, Rig, breakable_kafka, eventually};
 
 /// Names of one test.
@@ -405,6 +406,30 @@ fn a_row_is_an_event_or_a_letter_and_a_letter_that_is_sent_is_an_event_once_over
         rig.call(&["dlq", "replay", "--all", "--yes"]);
         letters(&rig, "waiting,replay,drop") == 0
     });
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, shared_kafka());
+}
+
+#[test]
+fn a_topic_of_letters_that_takes_none_holds_the_group_and_does_not_end_the_relay() {
+    let rig = narrow("nonetaken");
+    let topic = format!("letters-{}", rig.database.name());
+    shared_kafka().configure_topic(&topic, &[("max.message.bytes", "1000")]).unwrap();
+    let relay = rig.start_streaming();
+    rig.sql(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', 'a', 'Changed', \
+         jsonb_build_object('seq', 0, 'filling', repeat('0123456789', 900)), 0",
+    );
+    rig.insert("b", 1, 3);
+    let said = relay.wait_for_log("a dead letter cannot be written", LIMIT).unwrap();
+    assert!(said.contains(&topic), "{said}");
+    wait_until_unready(&relay, "reconnecting", "a dead letter cannot be written");
+    assert!(relay.is_running(), "{}", relay.log());
+    shared_kafka().configure_topic(&topic, &[("max.message.bytes", "1048588")]).unwrap();
+    eventually("the letter", || letters(&rig, "waiting") == 1);
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     relay.stop(LIMIT).unwrap().assert_success();
     assert_exactly_once(&rig, shared_kafka());
