@@ -434,6 +434,30 @@ fn letters_that_cannot_be_read_are_told_with_what_to_do_while_events_go_on() {
 }
 
 #[test]
+fn a_topic_of_letters_that_takes_none_holds_the_group_and_does_not_end_the_relay() {
+    let rig = narrow("nonetaken");
+    let topic = format!("letters-{}", rig.database.name());
+    shared_kafka().configure_topic(&topic, &[("max.message.bytes", "1000")]).unwrap();
+    let relay = rig.start_streaming();
+    rig.sql(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', 'a', 'Changed', \
+         jsonb_build_object('seq', 0, 'filling', repeat('0123456789', 900)), 0",
+    );
+    rig.insert("b", 1, 3);
+    let said = relay.wait_for_log("a dead letter cannot be written", LIMIT).unwrap();
+    assert!(said.contains(&topic), "{said}");
+    wait_until_unready(&relay, "reconnecting", "a dead letter cannot be written");
+    assert!(relay.is_running(), "{}", relay.log());
+    shared_kafka().configure_topic(&topic, &[("max.message.bytes", "1048588")]).unwrap();
+    eventually("the letter", || letters(&rig, "waiting") == 1);
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, shared_kafka());
+}
+
+#[test]
 fn a_relay_that_may_create_makes_the_topic_of_checkpoints_where_nothing_else_is_missing() {
     let mut rig = rig(shared_kafka(), "topicless");
     let topic = format!("another-checkpoint-{}", rig.database.name());

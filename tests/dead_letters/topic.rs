@@ -624,6 +624,7 @@ fn rewrite(topic: &str, like: &walpost_testkit::consumer::Received, values: &[Op
     };
     runtime.block_on(async {
         let mut producer = walpost_kafka::Producer::new(settings(shared_kafka())).unwrap();
+        let mut done = Vec::new();
         for (ticket, value) in (0..).zip(values) {
             let record = Record {
                 topic: topic.into(),
@@ -634,9 +635,11 @@ fn rewrite(topic: &str, like: &walpost_testkit::consumer::Received, values: &[Op
                 partition: Some(0),
                 ..letter(0, "k", Cause::Parked).record.unwrap()
             };
-            producer.publish(Ticket(ticket), &record).unwrap();
+            while producer.publish(Ticket(ticket), &record).is_err() {
+                producer.next_deliveries(&mut done).await;
+            }
         }
-        let done = producer.close(LIMIT).await;
+        done.extend(producer.close(LIMIT).await);
         assert!(done.iter().all(|delivery| delivery.outcome.is_ok()), "{done:?}");
     });
 }

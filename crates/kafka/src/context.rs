@@ -46,6 +46,8 @@ struct Link {
     last: Option<(Code, String)>,
     /// The last error that says more than that brokers are down.
     cause: Option<String>,
+    /// Why the transaction can only be aborted, as the client says it first: its records are withdrawn then, and their reports do not tell.
+    abortion: Option<String>,
 }
 
 impl Context {
@@ -91,6 +93,11 @@ impl Context {
         link.rejection.clone().or_else(|| link.cause.clone())
     }
 
+    /// Why the transaction can only be aborted, if the client said so.
+    pub(crate) fn abortion(&self) -> Option<String> {
+        self.link().abortion.clone()
+    }
+
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +106,8 @@ impl Context {
     pub(crate) fn on_answer(&self) {
         let mut link = self.link();
         let was_away = link.is_away || link.rejection.is_some();
-        *link = Link { is_let_in: true, has_delivered: link.has_delivered, ..Link::default() };
+        let abortion = link.abortion.take();
+        *link = Link { is_let_in: true, has_delivered: link.has_delivered, abortion, ..Link::default() };
         // Of the first delivery it has to be learnt that it is one.
         self.is_well.store(link.has_delivered, Ordering::Relaxed);
         drop(link);
@@ -199,8 +207,16 @@ impl ProducerContext for Context {
     }
 }
 
+/// What the client logs without the name of its thread in front.
+fn without_thread(text: &str) -> &str {
+    text.strip_prefix("[thrd:").and_then(|text| text.split_once("]: ")).map_or(text, |(_, text)| text)
+}
+
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        if matches!(facility, "ADDPARTS" | "TXNERR") {
+            self.link().abortion.get_or_insert_with(|| without_thread(text).to_owned());
+        }
         // Failed connections come as errors too, and those are told once. What is said about settings concerns either
         // what walpost sets itself or what it has judged already.
         let is_told_elsewhere = matches!(facility, "FAIL" | "ERROR" | "FATAL" | "CONFWARN");

@@ -243,8 +243,13 @@ impl Transactional {
         }
     }
 
+    /// Why a letter of the group was not written. Of one that was only withdrawn the client has said why.
     fn letters_failure(&self) -> Option<Failure> {
-        self.letters.as_ref().and_then(GroupLetters::failure).cloned()
+        let letters = self.letters.as_ref()?;
+        let failure = letters.failure()?.clone();
+        let abortion = self.producer.client.client().context().abortion();
+        let abortion = abortion.filter(|_| failure.class == Class::Withdrawn);
+        Some(abortion.map_or_else(|| failure.clone(), |why| letters.withdrawn(&why)))
     }
 
     fn clear_letters(&mut self) {

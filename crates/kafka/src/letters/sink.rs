@@ -108,6 +108,18 @@ impl GroupLetters {
         self.failure.as_ref()
     }
 
+    /// The failure of letters that went with their transaction.
+    pub(crate) fn withdrawn(&self, why: &str) -> Failure {
+        let topic = self.topic();
+        Failure::new(
+            Class::Withdrawn,
+            format!(
+                "a dead letter cannot be written, to topic \"{topic}\", because its transaction failed: {why}; to see what topics have to be like, run: \
+                 walpost check; the whole group waits and is sent again"
+            ),
+        )
+    }
+
     /// Of a group that is over nothing is left.
     pub(crate) fn clear(&mut self) {
         self.pending.clear();
