@@ -99,7 +99,7 @@ async fn what_the_topic_does_not_take_is_still_owed_and_the_next_call_writes_it(
 }
 
 #[tokio::test]
-async fn a_mark_says_who_asked_for_it_by_user_client_and_person() {
+async fn a_mark_says_who_asked_for_it_by_client_and_person() {
     use walpost_core::poison::operator::{Filter, Mark, Selection};
     let cluster = cluster();
     store(&cluster).set_aside(&[letter(0)]).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_mark_says_who_asked_for_it_by_user_client_and_person() {
     assert_eq!(desk.mark(&all, Mark::Drop, "alice@box").await.unwrap(), 1);
     let desk = Letters::open(&settings(&cluster), "relay", LETTERS).await.unwrap();
     let page = desk.list(&Filter::default());
-    assert_eq!(page.letters[0].marked_by.as_deref(), Some("app by desk (alice@box)"));
+    assert_eq!(page.letters[0].marked_by.as_deref(), Some("desk (alice@box)"));
 }
 
 #[tokio::test]
