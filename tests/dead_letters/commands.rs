@@ -51,6 +51,21 @@ fn letters_are_listed_in_lines_that_fit_a_terminal() {
 }
 
 #[test]
+fn a_long_list_comes_in_pages_and_is_whole() {
+    let mut desk = Desk::new("pages");
+    let letters: Vec<_> = (0..2500).map(|ordinal| letter(ordinal, "a", bad("odd"))).collect();
+    desk.set_aside(&letters);
+    assert_eq!(fitting(&desk, &["--limit", "100000"]), (1..=2500).collect::<Vec<_>>());
+    assert_eq!(fitting(&desk, &["--limit", "2000"]), (1..=2000).collect::<Vec<_>>());
+    assert_eq!(fitting(&desk, &[]).len(), 100);
+    desk.dlq(&["list", "--help"]).assert_said(0, &["The first so many of them [default: 100]"]);
+    let all = desk.dlq(&["list", "--limit", "2500"]);
+    all.assert_said(0, &["\n2500 letters"]);
+    assert_eq!(all.output.lines().filter(|line| line.starts_with("ID ")).count(), 1);
+    desk.dlq(&["list", "--limit", "2499"]).assert_said(0, &["the first 2499 of 2500 letters"]);
+}
+
+#[test]
 fn each_filter_picks_its_letters_and_all_of_them_together() {
     let mut desk = Desk::new("filters");
     two_queues(&mut desk);

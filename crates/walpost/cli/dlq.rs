@@ -33,6 +33,11 @@ fn of_state(default: &str) -> impl FnOnce(Arg) -> Arg {
     move |state| state.help(help)
 }
 
+/// What `--limit` of the list is where it is not given.
+fn of_list(limit: Arg) -> Arg {
+    limit.help(format!("The first so many of them [default: {LIST_LIMIT}]"))
+}
+
 /// The number of a letter.
 fn number(typed: &str) -> Result<i64, &'static str> {
     typed.parse().map_err(|_| "write the number that `walpost dlq list` shows")
@@ -41,7 +46,7 @@ fn number(typed: &str) -> Result<i64, &'static str> {
 #[derive(Debug, Subcommand)]
 pub(super) enum Dlq {
     /// List letters
-    #[command(after_help = LIST_EXAMPLES, mut_arg("state", of_state("waiting, replay and drop")))]
+    #[command(after_help = LIST_EXAMPLES, mut_arg("state", of_state("waiting, replay and drop")), mut_arg("limit", of_list))]
     List(List),
     /// Print all of one letter
     Show(Show),

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State};
+use walpost_core::poison::operator::{Affected, Filter, Mark, Selection, State};
 
 use walpost_postgres::dead_letter::RowReader;
 
@@ -25,6 +25,9 @@ pub(super) use table::age;
 
 /// How many keys a preview names.
 const NAMED_KEYS: usize = 20;
+
+/// How many letters are in memory at once while they are listed.
+const PAGE: u32 = 1000;
 
 /// What `walpost dlq` does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,21 +99,36 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
 }
 
 async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {
-    let Page { letters: listed, total } = desk.list(filter).await?;
-    if is_json {
-        listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
-        return Ok(Exit::Success);
+    let limit = filter.limit.unwrap_or(u32::MAX);
+    let (mut left, mut behind, mut table) = (limit, -1, table::Letters::default());
+    while left > 0 {
+        let page = Filter { limit: Some(left.min(PAGE)), ..filter.clone() };
+        let listed = desk.list(&page, behind).await?;
+        let Some(last) = listed.last() else { break };
+        behind = last.id;
+        left -= u32::try_from(listed.len()).unwrap_or(left).min(left);
+        if is_json {
+            listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
+        } else {
+            table.lines(&listed).iter().for_each(|line| say!("{line}"));
+        }
     }
-    if listed.is_empty() {
-        say!("no letter fits");
-        return Ok(Exit::Success);
-    }
-    table::letters(&listed).iter().for_each(|line| say!("{line}"));
-    match i64::try_from(listed.len()) {
-        Ok(count) if count < total => say!("the first {count} of {}; for more, raise --limit", counted(total)),
-        _ => say!("{}", counted(total)),
+    if !is_json {
+        summarize(limit - left, if left == 0 { desk.count(filter).await? } else { 0 });
     }
     Ok(Exit::Success)
+}
+
+/// How many were listed, of how many where there may be more.
+fn summarize(listed: u32, total: i64) {
+    let listed = i64::from(listed);
+    if listed == 0 {
+        say!("no letter fits");
+    } else if listed < total {
+        say!("the first {listed} of {}; for more, raise --limit", counted(total));
+    } else {
+        say!("{}", counted(listed));
+    }
 }
 
 async fn show(desk: &mut Desk, id: i64, form: LetterForm, rows: Option<RowReader>) -> Outcome {
