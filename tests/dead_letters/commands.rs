@@ -183,6 +183,30 @@ fn a_letter_is_shown_with_its_record_and_its_row() {
 }
 
 #[test]
+fn what_can_fit_no_letter_or_fits_all_by_mistake_is_refused_and_a_key_is_whatever_it_is() {
+    let mut desk = Desk::new("nonsense");
+    let keys = ["", "-rf", "--all", "new\nline", "esc\u{1b}[2J", "it's $HOME", "a,b", "größe"];
+    let keyed = |(ordinal, key): (u64, &str)| letter(ordinal, key, bad("odd"));
+    desk.set_aside(&(0..).zip(keys).map(keyed).collect::<Vec<_>>());
+    for (id, key) in (1..).zip(keys) {
+        assert_eq!(fitting(&desk, &["--key", key]), [id], "{key:?}");
+    }
+    let before = desk.states();
+    for command in ["list", "replay", "drop"] {
+        desk.dlq(&[command, "--since", "1h", "--until", "2h"]).assert_said(2, &["--until is not later than --since"]);
+        let times = ["--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"];
+        desk.dlq(&[&[command], &times[..]].concat()).assert_said(2, &["--until is not later than --since"]);
+        desk.dlq(&[command, "--reason", ""]).assert_said(2, &["write a part of the reason", "--all"]);
+        desk.dlq(&[command, "--since", "99999999d"]).assert_said(2, &["write a time such as"]);
+    }
+    assert_eq!(desk.states(), before);
+    desk.dlq(&["unmark", "--id", "1", "--state", "waiting", "--yes"]).assert_said(0, &["nothing was changed"]);
+    desk.set_aside(&[letter(20, "new\nline", Cause::Parked)]);
+    let dropped = desk.dlq(&["drop", "--id", "4"]);
+    dropped.assert_said(0, &[r"walpost dlq replay --outbox public.outbox --key $'new\nline'"]);
+}
+
+#[test]
 fn nothing_is_marked_without_yes_nor_without_saying_which() {
     let mut desk = Desk::new("preview");
     two_queues(&mut desk);

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Mark, Selection, State};
+use walpost_core::poison::operator::{Affected, Filter, Mark, Selection, State, When};
 
 use walpost_postgres::dead_letter::RowReader;
 
@@ -83,8 +83,10 @@ pub struct Marking {
 /// # Errors
 /// Database or brokers cannot be reached, or refuse; or what is asked for makes no sense.
 pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
-    if let Dlq::Mark(marking) = &action {
-        refuse_nonsense(marking)?;
+    match &action {
+        Dlq::List { filter, .. } => refuse_no_time(filter)?,
+        Dlq::Mark(marking) => refuse_nonsense(marking).and_then(|()| refuse_no_time(&marking.filter))?,
+        Dlq::Show { .. } => {}
     }
     let mut desk = Desk::open(&settings).await?;
     desk.damaged().iter().for_each(|damaged| complain!("{damaged}"));
@@ -187,6 +189,20 @@ fn refuse_nonsense(marking: &Marking) -> Result<(), Ended> {
     Err(Ended::with_sentence(Exit::Usage, sentence))
 }
 
+/// Between `--until` and a later `--since` no letter can be.
+fn refuse_no_time(filter: &Filter) -> Result<(), Ended> {
+    let is_empty = match (filter.since, filter.until) {
+        (Some(When::At(since)), Some(When::At(until))) => until <= since,
+        (Some(When::Ago(since)), Some(When::Ago(until))) => until >= since,
+        _ => false,
+    };
+    if is_empty {
+        let sentence = "--until is not later than --since, so no letter can fit; exchange the two";
+        return Err(Ended::with_sentence(Exit::Usage, sentence));
+    }
+    Ok(())
+}
+
 async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
     let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
     // Where events overtake a letter, no other waits for it.
@@ -208,6 +224,12 @@ async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
         return Ok(Exit::Success);
     }
     let count = desk.mark(&selection, mark, &who(&Process)).await?;
+    if count == 0 {
+        say!(
+            "nothing was changed: they are marked so already, or not any more; to see how they stand, run: walpost dlq list"
+        );
+        return Ok(Exit::Success);
+    }
     say!("{}", what_now(mark, count));
     hints(&affected, mark, keeps_order);
     Ok(Exit::Success)
@@ -262,7 +284,21 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();
     }
+    if word.chars().any(table::moves) {
+        return format!("$'{}'", word.chars().map(escaped).collect::<String>());
+    }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A character between `$'` and `'`, where it can do nothing to a terminal.
+fn escaped(character: char) -> String {
+    match character {
+        '\'' | '\\' => format!("\\{character}"),
+        '\n' => r"\n".to_owned(),
+        '\t' => r"\t".to_owned(),
+        _ if table::moves(character) => format!("\\u{:04x}", u32::from(character)),
+        _ => character.to_string(),
+    }
 }
 
 fn done(mark: Mark, count: i64) -> String {
@@ -311,6 +347,8 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("größe", "'größe'"),
             ("$HOME", "'$HOME'"),
+            ("two\nlines\t'", r"$'two\nlines\t\''"),
+            ("a\\b\u{1b}[2J\u{202e}", r"$'a\\b\u001b[2J\u202e'"),
         ] {
             assert_eq!(quoted(word), expected);
         }
