@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(lines[2], "100  東京           short");
         assert_eq!(lines[3], r"7    a\nb\u{1b}[2J  …");
         let next = aligned([["2", "\u{202e}c", "x"]].into_iter().map(cells), &mut widths);
-        assert_eq!(next, [r"2    \u{202e}c     x"], "the next page stands below the first");
+        assert_eq!(next, [r"2    \u{202e}c      x"], "the next page stands below the first");
     }
 }

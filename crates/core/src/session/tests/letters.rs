@@ -196,6 +196,6 @@ fn a_letter_of_which_its_store_knows_why_it_cannot_be_sent_comes_back_and_can_be
         let damaged =
             marked(request).into_iter().map(|one| Marked { fetched: Some(Err("it is damaged".to_owned())), ..one });
         desk.session.replay(damaged.collect());
-        assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER, expected)]);
+        assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER.0, expected)]);
     }
 }
