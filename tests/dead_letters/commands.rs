@@ -51,6 +51,21 @@ fn letters_are_listed_in_lines_that_fit_a_terminal() {
 }
 
 #[test]
+fn a_long_list_comes_in_pages_and_is_whole() {
+    let mut desk = Desk::new("pages");
+    let letters: Vec<_> = (0..2500).map(|ordinal| letter(ordinal, "a", bad("odd"))).collect();
+    desk.set_aside(&letters);
+    assert_eq!(fitting(&desk, &["--limit", "100000"]), (1..=2500).collect::<Vec<_>>());
+    assert_eq!(fitting(&desk, &["--limit", "2000"]), (1..=2000).collect::<Vec<_>>());
+    assert_eq!(fitting(&desk, &[]).len(), 100);
+    desk.dlq(&["list", "--help"]).assert_said(0, &["The first so many of them [default: 100]"]);
+    let all = desk.dlq(&["list", "--limit", "2500"]);
+    all.assert_said(0, &["\n2500 letters"]);
+    assert_eq!(all.output.lines().filter(|line| line.starts_with("ID ")).count(), 1);
+    desk.dlq(&["list", "--limit", "2499"]).assert_said(0, &["the first 2499 of 2500 letters"]);
+}
+
+#[test]
 fn each_filter_picks_its_letters_and_all_of_them_together() {
     let mut desk = Desk::new("filters");
     two_queues(&mut desk);
@@ -165,6 +180,30 @@ fn a_letter_is_shown_with_its_record_and_its_row() {
     assert!(!second.output.contains("record:"), "{}", second.output);
     desk.dlq(&["show", "2", "--payload"]).assert_said(2, &["has no record"]);
     desk.dlq(&["show", "3"]).assert_said(2, &["there is no letter 3", "walpost dlq list"]);
+}
+
+#[test]
+fn what_can_fit_no_letter_or_fits_all_by_mistake_is_refused_and_a_key_is_whatever_it_is() {
+    let mut desk = Desk::new("nonsense");
+    let keys = ["", "-rf", "--all", "new\nline", "esc\u{1b}[2J", "it's $HOME", "a,b", "größe"];
+    let keyed = |(ordinal, key): (u64, &str)| letter(ordinal, key, bad("odd"));
+    desk.set_aside(&(0..).zip(keys).map(keyed).collect::<Vec<_>>());
+    for (id, key) in (1..).zip(keys) {
+        assert_eq!(fitting(&desk, &["--key", key]), [id], "{key:?}");
+    }
+    let before = desk.states();
+    for command in ["list", "replay", "drop"] {
+        desk.dlq(&[command, "--since", "1h", "--until", "2h"]).assert_said(2, &["--until is not later than --since"]);
+        let times = ["--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"];
+        desk.dlq(&[&[command], &times[..]].concat()).assert_said(2, &["--until is not later than --since"]);
+        desk.dlq(&[command, "--reason", ""]).assert_said(2, &["write a part of the reason", "--all"]);
+        desk.dlq(&[command, "--since", "99999999d"]).assert_said(2, &["write a time such as"]);
+    }
+    assert_eq!(desk.states(), before);
+    desk.dlq(&["unmark", "--id", "1", "--state", "waiting", "--yes"]).assert_said(0, &["nothing was changed"]);
+    desk.set_aside(&[letter(20, "new\nline", Cause::Parked)]);
+    let dropped = desk.dlq(&["drop", "--id", "4"]);
+    dropped.assert_said(0, &[r"walpost dlq replay --outbox public.outbox --key $'new\nline'"]);
 }
 
 #[test]

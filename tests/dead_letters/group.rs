@@ -88,8 +88,8 @@ impl Stage {
     fn seen(&self) -> (Vec<String>, Vec<String>, Option<u64>) {
         let mut consumer = Consumer::of_topics(shared_kafka().bootstrap(), &[&self.topic("events")]).unwrap();
         let events = consumer.read_to_end(LIMIT).unwrap().iter().map(|record| record.value_text()).collect();
-        let page = self.desk().list(&Filter::default());
-        let letters = page.letters.iter().map(|listed| format!("{} {}", listed.ordinal, listed.state)).collect();
+        let letters = self.desk().list(&Filter::default(), -1);
+        let letters = letters.iter().map(|listed| format!("{} {}", listed.ordinal, listed.state)).collect();
         let checkpoint = self.wait(self.checkpoints().load()).unwrap();
         (events, letters, checkpoint.map(|checkpoint| checkpoint.position.get()))
     }
@@ -178,8 +178,7 @@ fn a_replay_and_its_mark_sent_are_one_and_the_sink_knows_what_its_store_has_read
     assert!(!sink.set_aside(&letter(1, "a", Cause::Parked)).unwrap());
     stage.wait(sink.commit(&stage.checkpoint(3))).unwrap();
     stage.wait_for(&["again"], &["0 sent", "1 replay"], 3);
-    let attempts: Vec<i32> =
-        stage.desk().list(&Filter::default()).letters.iter().map(|listed| listed.attempts).collect();
+    let attempts: Vec<i32> = stage.desk().list(&Filter::default(), -1).iter().map(|listed| listed.attempts).collect();
     assert_eq!(attempts, [2, 2]);
     stage.wait(sink.close(Duration::from_secs(5)));
 }
@@ -216,7 +215,7 @@ fn a_letter_that_is_larger_than_the_queue_is_handed_on_as_that_empties_and_the_n
     stage.wait_for(&[], &["0 waiting", "1 waiting", "2 waiting"], 1);
     assert!(deliveries.is_empty(), "{deliveries:?}");
     let mut desk = stage.desk();
-    let id = desk.list(&Filter::default()).letters[2].id;
+    let id = desk.list(&Filter::default(), -1)[2].id;
     assert_eq!(stage.wait(desk.show(id)).unwrap().unwrap().1, last);
     assert!(stage.wait(sink.close(Duration::from_secs(5))).is_empty());
 }

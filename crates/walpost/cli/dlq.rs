@@ -15,6 +15,9 @@ use crate::config;
 /// How many letters are listed where nothing is said.
 const LIST_LIMIT: u32 = 100;
 
+/// A thousand years. PostgreSQL's times begin not so long before.
+const LONGEST_AGO: Duration = Duration::from_secs(365_250 * 24 * 3600);
+
 const LIST_EXAMPLES: &str = "\
 Examples:
   walpost dlq list                                   what has still to be sent or dropped
@@ -33,15 +36,29 @@ fn of_state(default: &str) -> impl FnOnce(Arg) -> Arg {
     move |state| state.help(help)
 }
 
+/// What `--limit` of the list is where it is not given.
+fn of_list(limit: Arg) -> Arg {
+    limit.help(format!("The first so many of them [default: {LIST_LIMIT}]"))
+}
+
 /// The number of a letter.
 fn number(typed: &str) -> Result<i64, &'static str> {
     typed.parse().map_err(|_| "write the number that `walpost dlq list` shows")
 }
 
+/// A text that is looked for within another. An empty one is in all of them, and nearly always a variable that was not set.
+fn part(typed: &str) -> Result<String, &'static str> {
+    if typed.is_empty() {
+        Err("write a part of the reason; for every letter there is --all")
+    } else {
+        Ok(typed.to_owned())
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Dlq {
     /// List letters
-    #[command(after_help = LIST_EXAMPLES, mut_arg("state", of_state("waiting, replay and drop")))]
+    #[command(after_help = LIST_EXAMPLES, mut_arg("state", of_state("waiting, replay and drop")), mut_arg("limit", of_list))]
     List(List),
     /// Print all of one letter
     Show(Show),
@@ -133,10 +150,10 @@ struct Which {
     #[arg(long)]
     topic: Option<String>,
     /// With this key
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     key: Option<String>,
     /// With this text in their reason
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = part)]
     reason: Option<String>,
     /// Set aside for these causes
     #[arg(long, value_delimiter = ',')]
@@ -277,7 +294,8 @@ fn ago(text: &str) -> Option<Duration> {
         "d" => 24 * 3600,
         _ => return None,
     };
-    Duration::from_secs(u64::from(seconds)).checked_mul(count.parse().ok()?)
+    let ago = Duration::from_secs(u64::from(seconds)).checked_mul(count.parse().ok()?)?;
+    (ago <= LONGEST_AGO).then_some(ago)
 }
 
 #[cfg(test)]
@@ -303,6 +321,8 @@ mod tests {
             ("2 h", None),
             ("-2h", None),
             ("2w", None),
+            ("365250d", ago(365_250 * 24 * 3600)),
+            ("365251d", None),
             ("99999999999d", None),
             ("2000-01-01", None),
             ("2000-01-01T00:00:01", None),

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Mark, Page, Selection, State, Unreadable};
+use walpost_core::poison::operator::{Affected, Filter, Mark, Selection, State, Unreadable, When};
 
 use walpost_postgres::dead_letter::RowReader;
 
@@ -25,6 +25,9 @@ pub(super) use table::age;
 
 /// How many keys a preview names.
 const NAMED_KEYS: usize = 20;
+
+/// How many letters are in memory at once while they are listed.
+const PAGE: u32 = 1000;
 
 /// What `walpost dlq` does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +83,10 @@ pub struct Marking {
 /// # Errors
 /// Database or brokers cannot be reached, or refuse; or what is asked for makes no sense.
 pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
-    if let Dlq::Mark(marking) = &action {
-        refuse_nonsense(marking)?;
+    match &action {
+        Dlq::List { filter, .. } => refuse_no_time(filter)?,
+        Dlq::Mark(marking) => refuse_nonsense(marking).and_then(|()| refuse_no_time(&marking.filter))?,
+        Dlq::Show { .. } => {}
     }
     let mut desk = Desk::open(&settings).await?;
     desk.left_out().iter().for_each(|left_out| complain!("{left_out}"));
@@ -96,27 +101,31 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
 }
 
 async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {
-    let Page { letters: listed, total } = desk.list(filter).await?;
     let unreadable = unreadable(desk, filter);
-    if is_json {
-        unreadable.iter().for_each(|letter| say!("{}", json::unreadable(letter)));
-        listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
-        return Ok(Exit::Success);
-    }
     for letter in &unreadable {
-        say!("{}; to give it up, run: walpost dlq drop --id {} --yes", cannot_be_read(letter), letter.id);
+        match is_json {
+            true => say!("{}", json::unreadable(letter)),
+            false => {
+                say!("{}; to give it up, run: walpost dlq drop --id {} --yes", cannot_be_read(letter), letter.id);
+            }
+        }
     }
-    if listed.is_empty() && !unreadable.is_empty() {
-        return Ok(Exit::Success);
+    let limit = filter.limit.unwrap_or(u32::MAX);
+    let (mut left, mut behind, mut table) = (limit, -1, table::Letters::default());
+    while left > 0 {
+        let page = Filter { limit: Some(left.min(PAGE)), ..filter.clone() };
+        let listed = desk.list(&page, behind).await?;
+        let Some(last) = listed.last() else { break };
+        behind = last.id;
+        left -= u32::try_from(listed.len()).unwrap_or(left).min(left);
+        if is_json {
+            listed.iter().for_each(|letter| say!("{}", json::listed(letter)));
+        } else {
+            table.lines(&listed).iter().for_each(|line| say!("{line}"));
+        }
     }
-    if listed.is_empty() {
-        say!("no letter fits");
-        return Ok(Exit::Success);
-    }
-    table::letters(&listed).iter().for_each(|line| say!("{line}"));
-    match i64::try_from(listed.len()) {
-        Ok(count) if count < total => say!("the first {count} of {}; for more, raise --limit", counted(total)),
-        _ => say!("{}", counted(total)),
+    if !is_json && (left < limit || unreadable.is_empty()) {
+        summarize(limit - left, if left == 0 { desk.count(filter).await? } else { 0 });
     }
     Ok(Exit::Success)
 }
@@ -134,6 +143,18 @@ fn unreadable(desk: &Desk, filter: &Filter) -> Vec<Unreadable> {
 
 fn cannot_be_read(Unreadable { id, key, reason }: &Unreadable) -> String {
     format!("{id}  unreadable  {}: {reason}", table::printable(key))
+}
+
+/// How many were listed, of how many where there may be more.
+fn summarize(listed: u32, total: i64) {
+    let listed = i64::from(listed);
+    if listed == 0 {
+        say!("no letter fits");
+    } else if listed < total {
+        say!("the first {listed} of {}; for more, raise --limit", counted(total));
+    } else {
+        say!("{}", counted(listed));
+    }
 }
 
 async fn show(desk: &mut Desk, id: i64, form: LetterForm, rows: Option<RowReader>) -> Outcome {
@@ -214,6 +235,20 @@ async fn give_up_unreadable(desk: &mut Desk, marking: &Marking) -> Result<bool, 
     Ok(true)
 }
 
+/// Between `--until` and a later `--since` no letter can be.
+fn refuse_no_time(filter: &Filter) -> Result<(), Ended> {
+    let is_empty = match (filter.since, filter.until) {
+        (Some(When::At(since)), Some(When::At(until))) => until <= since,
+        (Some(When::Ago(since)), Some(When::Ago(until))) => until >= since,
+        _ => false,
+    };
+    if is_empty {
+        let sentence = "--until is not later than --since, so no letter can fit; exchange the two";
+        return Err(Ended::with_sentence(Exit::Usage, sentence));
+    }
+    Ok(())
+}
+
 async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
     let has_given_up = give_up_unreadable(desk, &marking).await?;
     let Marking { filter, with_those_behind, mark, is_meant, .. } = marking;
@@ -239,6 +274,12 @@ async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
         return Ok(Exit::Success);
     }
     let count = desk.mark(&selection, mark, &who(&Process)).await?;
+    if count == 0 {
+        say!(
+            "nothing was changed: they are marked so already, or not any more; to see how they stand, run: walpost dlq list"
+        );
+        return Ok(Exit::Success);
+    }
     say!("{}", what_now(mark, count));
     hints(&affected, mark, keeps_order);
     Ok(Exit::Success)
@@ -293,7 +334,21 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();
     }
+    if word.chars().any(table::moves) {
+        return format!("$'{}'", word.chars().map(escaped).collect::<String>());
+    }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A character between `$'` and `'`, where it can do nothing to a terminal.
+fn escaped(character: char) -> String {
+    match character {
+        '\'' | '\\' => format!("\\{character}"),
+        '\n' => r"\n".to_owned(),
+        '\t' => r"\t".to_owned(),
+        _ if table::moves(character) => format!("\\u{:04x}", u32::from(character)),
+        _ => character.to_string(),
+    }
 }
 
 fn done(mark: Mark, count: i64) -> String {
@@ -342,6 +397,8 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("größe", "'größe'"),
             ("$HOME", "'$HOME'"),
+            ("two\nlines\t'", r"$'two\nlines\t\''"),
+            ("a\\b\u{1b}[2J\u{202e}", r"$'a\\b\u001b[2J\u202e'"),
         ] {
             assert_eq!(quoted(word), expected);
         }

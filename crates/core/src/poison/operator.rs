@@ -191,15 +191,6 @@ pub struct Unreadable {
     pub reason: String,
 }
 
-/// A page of letters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// The letters, in order.
-    pub letters: Vec<Listed>,
-    /// How many there are that fit, with those beyond the limit.
-    pub total: i64,
-}
-
 /// What marking does to the letters of one key, or to those of one outbox that have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Affected {

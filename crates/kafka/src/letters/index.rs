@@ -379,9 +379,10 @@ impl Index {
         Some((row, self.letters.get(row)?))
     }
 
-    /// All letters that are whole, in order.
-    pub(super) fn all(&self) -> impl Iterator<Item = (i64, &RowId, &Entry)> {
-        self.ids.iter().filter_map(|(id, row)| Some((*id, row, self.letters.get(row)?)))
+    /// The letters that are whole, in order, from behind this number on. The first possible is 0.
+    pub(super) fn behind(&self, id: i64) -> impl Iterator<Item = (i64, &RowId, &Entry)> {
+        let behind = self.ids.range((Bound::Excluded(id), Bound::Unbounded));
+        behind.filter_map(|(id, row)| Some((*id, row, self.letters.get(row)?)))
     }
 
     /// What is known of a row that is to be set aside.

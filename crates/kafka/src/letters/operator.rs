@@ -7,7 +7,7 @@ mod selection;
 
 use std::time::Duration;
 
-use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection, Unreadable};
+use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Selection, Unreadable};
 use walpost_core::poison::{DeadLetter, LetterId};
 use walpost_core::record::Record;
 
@@ -83,10 +83,16 @@ impl Letters {
         damaged.into_iter().chain(self.hidden.clone()).collect()
     }
 
-    /// The letters that fit, in order.
+    /// The letters that fit, in order, from behind this number on.
     #[must_use]
-    pub fn list(&self, filter: &Filter) -> Page {
-        selection::list(&self.reader.index(), filter, now())
+    pub fn list(&self, filter: &Filter, behind: i64) -> Vec<Listed> {
+        selection::list(&self.reader.index(), filter, behind, now())
+    }
+
+    /// How many letters fit, with those beyond the limit.
+    #[must_use]
+    pub fn count(&self, filter: &Filter) -> i64 {
+        selection::count(&self.reader.index(), filter, now())
     }
 
     /// All of one letter, if there is one of this number.

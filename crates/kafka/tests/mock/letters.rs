@@ -107,8 +107,8 @@ async fn a_mark_says_who_asked_for_it_by_client_and_person() {
     let all = Selection { filter: Filter::default(), with_those_behind: false };
     assert_eq!(desk.mark(&all, Mark::Drop, "alice@box").await.unwrap(), 1);
     let desk = Letters::open(&settings(&cluster), "relay", LETTERS).await.unwrap();
-    let page = desk.list(&Filter::default());
-    assert_eq!(page.letters[0].marked_by.as_deref(), Some("desk (alice@box)"));
+    let listed = desk.list(&Filter::default(), -1);
+    assert_eq!(listed[0].marked_by.as_deref(), Some("desk (alice@box)"));
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio_postgres::types::{PgLsn, ToSql};
 use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection};
+use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Selection};
 
 use selection::{FITS, Parameters, SELECTED};
 
@@ -41,7 +41,10 @@ const LISTED: &str = "letter.id, letter.state, letter.cause, letter.reason, lett
     octet_length(letter.relation_message)::bigint + octet_length(letter.insert_message) + coalesce(octet_length(letter.payload), 0) AS bytes";
 
 const LIST: &str = "
-SELECT count(*) OVER () AS total, {listed} FROM walpost.dead_letter AS letter WHERE {fits} ORDER BY letter.id LIMIT $14::bigint";
+SELECT {listed} FROM walpost.dead_letter AS letter WHERE {fits} AND letter.id > $15::bigint ORDER BY letter.id LIMIT $14::bigint";
+
+// The limit is a parameter of every filter; here it would be a count of one row.
+const COUNT: &str = "SELECT count(*) FROM walpost.dead_letter AS letter WHERE {fits} AND ($14::bigint IS NULL OR true)";
 
 const SHOW: &str =
     "SELECT {listed}, {columns} FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.id = $2";
@@ -84,15 +87,24 @@ impl Letters {
         Ok(Self { session, relay: relay.into(), repertoire })
     }
 
-    /// The letters that fit, in order.
+    /// The letters that fit, in order, from behind this number on.
     ///
     /// # Errors
     /// The table cannot be read.
-    pub async fn list(&self, filter: &Filter) -> Result<Page, Error> {
+    pub async fn list(&self, filter: &Filter, behind: i64) -> Result<Vec<Listed>, Error> {
         let parameters = Parameters::new(filter, &self.relay, self.repertoire);
-        let rows = self.session.query(&sql(LIST), &parameters.of_filter()).await?;
-        let total = rows.first().map_or(Ok(0), |row| field(row, "total"))?;
-        Ok(Page { letters: rows.iter().map(listed).collect::<Result<_, _>>()?, total })
+        let mut all = parameters.of_filter().to_vec();
+        all.push(&behind);
+        self.session.query(&sql(LIST), &all).await?.iter().map(listed).collect()
+    }
+
+    /// How many letters fit, with those beyond the limit.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub async fn count(&self, filter: &Filter) -> Result<i64, Error> {
+        let parameters = Parameters::new(filter, &self.relay, self.repertoire);
+        field(&self.session.query_one(&sql(COUNT), &parameters.of_filter()).await?, "count")
     }
 
     /// All of one letter, if there is one of this number.

@@ -1,7 +1,7 @@
 //! The letters as an operator sees them, wherever they are kept.
 
 use walpost_core::poison::DeadLetter;
-use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection, Unreadable};
+use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Selection, Unreadable};
 use walpost_postgres::dead_letter::operator::Letters as Table;
 
 #[cfg(feature = "kafka")]
@@ -67,11 +67,21 @@ impl Desk {
         }
     }
 
-    pub(in crate::commands) async fn list(&self, filter: &Filter) -> Result<Page, Error> {
+    /// The letters that fit, in order, from behind this number on.
+    pub(in crate::commands) async fn list(&self, filter: &Filter, behind: i64) -> Result<Vec<Listed>, Error> {
         match self {
-            Self::Table(letters) => Ok(letters.list(filter).await?),
+            Self::Table(letters) => Ok(letters.list(filter, behind).await?),
             #[cfg(feature = "kafka")]
-            Self::Topic(letters) => Ok(letters.list(filter)),
+            Self::Topic(letters) => Ok(letters.list(filter, behind)),
+        }
+    }
+
+    /// How many letters fit, with those beyond the limit.
+    pub(in crate::commands) async fn count(&self, filter: &Filter) -> Result<i64, Error> {
+        match self {
+            Self::Table(letters) => Ok(letters.count(filter).await?),
+            #[cfg(feature = "kafka")]
+            Self::Topic(letters) => Ok(letters.count(filter)),
         }
     }
 

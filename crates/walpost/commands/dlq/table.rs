@@ -12,22 +12,33 @@ const NAME_WIDTH: usize = 24;
 
 const GAP: &str = "  ";
 
-/// A table of letters.
-pub(super) fn letters(letters: &[Listed]) -> Vec<String> {
-    let row = |letter: &Listed| {
-        let reason = letter.reason.as_deref().unwrap_or("waits for a letter of its key");
-        vec![
-            letter.id.to_string(),
-            letter.state.clone(),
-            letter.cause.clone(),
-            age(letter.age),
-            letter.attempts.to_string(),
-            cut(&letter.outbox.to_string(), NAME_WIDTH),
-            cut(letter.key.as_deref().unwrap_or("-"), NAME_WIDTH),
-            reason.to_owned(),
-        ]
-    };
-    aligned(&["ID", "STATE", "CAUSE", "AGE", "TRIES", "OUTBOX", "KEY", "REASON"], letters.iter().map(row).collect())
+/// A table of letters that comes in pages: columns only grow from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Letters {
+    widths: Vec<usize>,
+}
+
+impl Letters {
+    /// The lines of the next page; the first has the titles.
+    pub(super) fn lines(&mut self, letters: &[Listed]) -> Vec<String> {
+        let titles = ["ID", "STATE", "CAUSE", "AGE", "TRIES", "OUTBOX", "KEY", "REASON"];
+        let titles = self.widths.is_empty().then(|| titles.map(str::to_owned).to_vec());
+        aligned(titles.into_iter().chain(letters.iter().map(row)), &mut self.widths)
+    }
+}
+
+fn row(letter: &Listed) -> Vec<String> {
+    let reason = letter.reason.as_deref().unwrap_or("waits for a letter of its key");
+    vec![
+        letter.id.to_string(),
+        letter.state.clone(),
+        letter.cause.clone(),
+        age(letter.age),
+        letter.attempts.to_string(),
+        cut(&printable(&letter.outbox.to_string()), NAME_WIDTH),
+        cut(&printable(letter.key.as_deref().unwrap_or("-")), NAME_WIDTH),
+        reason.to_owned(),
+    ]
 }
 
 /// A table of keys whose letters are marked.
@@ -42,20 +53,20 @@ pub(super) fn affected(affected: &[Affected]) -> Vec<String> {
             affected.key.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     };
-    aligned(&["LETTERS", "FIRST", "IN FRONT", "BEHIND", "OUTBOX", "KEY"], affected.iter().map(row).collect())
+    let titles = ["LETTERS", "FIRST", "IN FRONT", "BEHIND", "OUTBOX", "KEY"].map(str::to_owned).to_vec();
+    aligned(std::iter::once(titles).chain(affected.iter().map(row)), &mut Vec::new())
 }
 
-/// Lines whose columns are aligned; the last column takes what is left.
-fn aligned(header: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
-    let header = header.iter().map(|title| (*title).to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(header)
-        .chain(rows)
-        .map(|row: Vec<String>| row.iter().map(|cell| printable(cell)).collect())
-        .collect();
-    let columns = rows.first().map_or(0, Vec::len);
-    let longest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
-    let widths: Vec<usize> = (0..columns).map(|column| longest(column).unwrap_or_default()).collect();
-    rows.iter().map(|row| line(row, &widths)).collect()
+/// Lines whose columns are aligned, each at least so wide; the last column takes what is left.
+fn aligned(rows: impl Iterator<Item = Vec<String>>, widths: &mut Vec<usize>) -> Vec<String> {
+    let rows: Vec<Vec<String>> = rows.map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    for row in &rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = (*widest).max(width(cell));
+        }
+    }
+    rows.iter().map(|row| line(row, widths)).collect()
 }
 
 fn line(row: &[String], widths: &[usize]) -> String {
@@ -72,13 +83,20 @@ fn line(row: &[String], widths: &[usize]) -> String {
     line
 }
 
-/// A text on one line, without what would move the cursor.
+/// A text on one line, without what would move the cursor or turn the direction of what follows.
 pub(super) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_control() { printable.extend(character.escape_default()) } else { printable.push(character) }
+        if moves(character) { printable.extend(character.escape_default()) } else { printable.push(character) }
     }
     printable
+}
+
+/// Control characters, the two that break lines, and those of Unicode's bidirectional algorithm.
+pub(super) fn moves(character: char) -> bool {
+    let is_format =
+        matches!(u32::from(character), 0x061C | 0x200E | 0x200F | 0x2028 | 0x2029 | 0x202A..=0x202E | 0x2066..=0x2069);
+    character.is_control() || is_format
 }
 
 /// A text that takes no more than this, with a mark where it was cut.
@@ -149,12 +167,16 @@ mod tests {
     fn columns_are_aligned_whatever_the_script_and_no_line_is_too_long() {
         let long = "reason ".repeat(40);
         let rows = [["1", "größe", &long], ["100", "東京", "short"], ["7", "a\nb\u{1b}[2J", "…"]];
-        let rows = rows.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
-        let lines = aligned(&["ID", "KEY", "REASON"], rows);
+        let cells = |row: [&str; 3]| row.map(str::to_owned).to_vec();
+        let mut widths = Vec::new();
+        let rows = std::iter::once(["ID", "KEY", "REASON"]).chain(rows).map(cells);
+        let lines = aligned(rows, &mut widths);
         assert_eq!(lines[0], "ID   KEY            REASON");
         assert!(lines[1].starts_with("1    größe          reason") && lines[1].ends_with('…'), "{}", lines[1]);
         assert_eq!(width(&lines[1]), WIDTH);
         assert_eq!(lines[2], "100  東京           short");
         assert_eq!(lines[3], r"7    a\nb\u{1b}[2J  …");
+        let next = aligned([["2", "\u{202e}c", "x"]].into_iter().map(cells), &mut widths);
+        assert_eq!(next, [r"2    \u{202e}c      x"], "the next page stands below the first");
     }
 }

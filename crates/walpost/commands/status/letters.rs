@@ -52,7 +52,7 @@ pub(super) async fn ask(sql: &sql::Session, settings: &Settings) -> Letters {
 async fn ask_topic(settings: &Settings) -> Result<Summary, letters::Error> {
     let Inventory { letters, parked, roots, parked_bytes } = AnyLetters::in_haste(settings).inventory().await?;
     let states = State::OPEN.to_vec();
-    let open = Desk::open(settings).await?.list(&Filter { states, ..Filter::default() }).await?.letters;
+    let open = Desk::open(settings).await?.list(&Filter { states, ..Filter::default() }, -1).await?;
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     Ok(Summary {
         letters: count(letters),

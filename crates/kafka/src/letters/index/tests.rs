@@ -97,12 +97,12 @@ impl Topic {
 
     /// `state` of all letters, in order.
     fn states(&self) -> String {
-        let words: Vec<_> = self.index.all().map(|(_, _, entry)| entry.state().word()).collect();
+        let words: Vec<_> = self.index.behind(-1).map(|(_, _, entry)| entry.state().word()).collect();
         words.join(" ")
     }
 
     fn ids(&self) -> Vec<i64> {
-        self.index.all().map(|(id, _, _)| id).collect()
+        self.index.behind(-1).map(|(id, _, _)| id).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use walpost_core::outbox::TableName;
 use walpost_core::poison::ParkingKey;
-use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Page, Selection, State, When, Why};
+use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Selection, State, When, Why};
 use walpost_core::time::Timestamp;
 
 use super::super::index::{Details, Entry, Index, Known};
@@ -39,17 +39,20 @@ impl<'a> Seen<'a> {
 }
 
 fn all(index: &Index) -> impl Iterator<Item = Seen<'_>> {
-    index.all().filter_map(Seen::of)
+    index.behind(-1).filter_map(Seen::of)
 }
 
-/// The letters that fit, in order.
-pub(super) fn list(index: &Index, filter: &Filter, now: Timestamp) -> Page {
-    let fitting: Vec<Seen<'_>> = all(index).filter(|seen| fits(*seen, filter, now)).collect();
+/// The letters that fit, in order, from behind this number on.
+pub(super) fn list(index: &Index, filter: &Filter, behind: i64, now: Timestamp) -> Vec<Listed> {
     let limit = filter.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    Page {
-        letters: fitting.iter().take(limit).map(|seen| told(*seen, now)).collect(),
-        total: i64::try_from(fitting.len()).unwrap_or(i64::MAX),
-    }
+    let fitting = index.behind(behind).filter_map(Seen::of).filter(|seen| fits(*seen, filter, now));
+    fitting.take(limit).map(|seen| told(seen, now)).collect()
+}
+
+/// How many letters fit, with those beyond the limit.
+pub(super) fn count(index: &Index, filter: &Filter, now: Timestamp) -> i64 {
+    let fitting = all(index).filter(|seen| fits(*seen, filter, now));
+    i64::try_from(fitting.count()).unwrap_or(i64::MAX)
 }
 
 /// One letter.
