@@ -138,7 +138,8 @@ fn warn_of_secrets(file: &File, findings: &mut Findings) {
     const ADVICE: &str = "every user of this machine can read the password that stands here; run chmod 600 on this file, or write ${VARIABLE} or ${file:/path}";
     let url = &file.source.url;
     let is_literal = |typed: &str| !typed.is_empty() && !typed.contains("${");
-    let password = url.value.as_ref().and_then(|url| settings::password_of(&url.typed));
+    let typed = url.value.as_ref().map(|url| without_names(&url.typed));
+    let password = typed.as_ref().and_then(|url| settings::password_of(url));
     if password.is_some_and(is_literal) {
         findings.warn(&url.key, url.place, ADVICE);
     }
@@ -146,6 +147,18 @@ fn warn_of_secrets(file: &File, findings: &mut Findings) {
     for property in kafka.value.0.iter().filter(|property| is_secret(&property.name) && is_literal(&property.typed)) {
         findings.warn(format!("{}.\"{}\"", kafka.key, property.name), property.place, ADVICE);
     }
+}
+
+/// A text as it was typed, with `${}` for each variable or file that it names: a name may hold what separates the parts of a URL.
+fn without_names(typed: &str) -> String {
+    let mut parts = typed.split("${");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.split_once('}').map_or("", |(_, rest)| rest);
+        text.push_str("${}");
+        text.push_str(rest);
+    }
+    text
 }
 
 /// Whether a property of librdkafka holds a secret, by its name.
