@@ -11,7 +11,7 @@ const TOOLS: [&str; 2] = [TESTKIT, "xtask"];
 
 /// What core may name: decoding and routing need no more.
 const OF_CORE: &[&str] =
-    &["bytes", "fancy-regex", "memchr", "num-bigint", "regex-syntax", "smallvec", "strsim", "thiserror"];
+    &["bytes", "fancy-regex", "memchr", "num-bigint", "regex-syntax", "sha2", "smallvec", "strsim", "thiserror"];
 /// What core must not stand on, by whatever way: runtimes, sockets, clocks, logging.
 const NEVER_BELOW_CORE: &[&str] = &[
     "anyhow",
