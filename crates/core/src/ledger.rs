@@ -85,10 +85,13 @@ pub enum Report {
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Ledger {
-    /// The items from the first that is not settled on, in the order of the log. Settled ones wait here for those before them.
+    /// The items from the first that is not settled on, in the order of the log. Settled ones wait here for those before them, but for
+    /// letters that nothing is behind: however many come and go behind a row that is held, they keep nothing but their numbers.
     entries: VecDeque<Entry>,
     /// The number of the first entry.
     head: u64,
+    /// The number of the next one.
+    next: u64,
     /// The number of the first row of the log that is not settled. A letter before it keeps its place and nothing else.
     first_owed: u64,
     /// The number of the next entry to look at for publishing.
@@ -114,6 +117,7 @@ struct Letters {
 /// A record is large, so what becomes of it is told beside it, and it is not moved from its issue to its end.
 #[derive(Debug)]
 struct Entry {
+    number: u64,
     weight: usize,
     /// How many items of the log come before it.
     events: u64,
@@ -131,6 +135,8 @@ enum Place {
     Out,
     /// It is being set aside, and will not be published.
     Aside,
+    /// It was a letter, and has ended.
+    Gone,
 }
 
 /// The end of a transaction.
@@ -151,6 +157,7 @@ impl Ledger {
         Self {
             entries: VecDeque::new(),
             head: first.0,
+            next: first.0,
             first_owed: first.0,
             cursor: first.0,
             events: 0,
@@ -178,7 +185,8 @@ impl Ledger {
         self.waiting += 1;
         let is_letter = !item.is_of_the_log();
         let events = self.events - u64::from(!is_letter);
-        self.entries.push_back(Entry { weight, events, place: Place::Waiting, item: Some(item) });
+        self.entries.push_back(Entry { number: self.next, weight, events, place: Place::Waiting, item: Some(item) });
+        self.next += 1;
         if is_letter {
             self.advance();
         }
@@ -205,8 +213,8 @@ impl Ledger {
 
     /// The next item that waits. It stays the next until it is handed over or put aside.
     pub fn next_waiting(&mut self) -> Option<Ticket> {
-        while let Some(entry) = self.entry(Ticket(self.cursor)) {
-            if entry.is_waiting() {
+        while self.cursor < self.next {
+            if self.entry(Ticket(self.cursor)).is_some_and(Entry::is_waiting) {
                 return Some(Ticket(self.cursor));
             }
             self.cursor += 1;
@@ -233,19 +241,17 @@ impl Ledger {
         if self.letters.unsettled == 0 {
             return None;
         }
-        let place = self.entries.iter().rposition(Entry::is_letter)?;
-        Some(Ticket(self.head + place as u64))
+        self.entries.iter().rfind(|entry| entry.is_letter()).map(|entry| Ticket(entry.number))
     }
 
     /// The ticket of this letter, where it waits.
     #[must_use]
     pub fn waiting_letter(&self, letter: LetterId) -> Option<Ticket> {
-        let is_it = |entry: &Entry| {
+        let is_it = |entry: &&Entry| {
             let origin = entry.item.as_ref().map(|item| &item.origin);
             entry.is_waiting() && matches!(origin, Some(Origin::Letter(id)) if *id == letter)
         };
-        let place = self.entries.iter().position(is_it)?;
-        Some(Ticket(self.head + place as u64))
+        self.entries.iter().find(is_it).map(|entry| Ticket(entry.number))
     }
 
     /// An item that waits goes to the sink, and is out from now on.
@@ -362,7 +368,7 @@ impl Ledger {
         self.letters.unsettled
     }
 
-    /// How many items there are from the first that is not settled to the last, settled ones among them: what the books weigh.
+    /// How many items there are from the first that is not settled to the last in the books, settled ones among them: what these weigh.
     #[must_use]
     pub fn span(&self) -> usize {
         self.entries.len()
@@ -398,7 +404,7 @@ impl Ledger {
     /// The ticket that the next item will get.
     #[must_use]
     pub fn next_ticket(&self) -> Ticket {
-        Ticket(self.head + self.entries.len() as u64)
+        Ticket(self.next)
     }
 
     #[cfg(test)]
@@ -439,13 +445,16 @@ impl Ledger {
     fn close(&mut self, ticket: Ticket) {
         let Some(entry) = self.entry_mut(ticket) else { return };
         let Some(item) = entry.item.take() else { return };
-        entry.place = Place::Waiting;
+        entry.place = if item.is_of_the_log() { Place::Waiting } else { Place::Gone };
         let weight = entry.weight;
         if item.is_of_the_log() {
             self.owed.records -= 1;
             self.owed.bytes -= weight;
         } else {
             self.letters.unsettled -= 1;
+        }
+        while let Some(Entry { place: Place::Gone, .. }) = self.entries.back() {
+            self.entries.pop_back();
         }
         self.advance();
     }
@@ -454,11 +463,11 @@ impl Ledger {
     fn advance(&mut self) {
         while let Some(Entry { item: None, .. }) = self.entries.front() {
             self.entries.pop_front();
-            self.head += 1;
-            self.cursor = self.cursor.max(self.head);
         }
+        self.head = self.entries.front().map_or(self.next, |entry| entry.number);
+        self.cursor = self.cursor.max(self.head);
         self.first_owed = self.first_owed.max(self.head);
-        while self.entry(Ticket(self.first_owed)).is_some_and(|entry| !entry.is_owed()) {
+        while self.first_owed < self.next && !self.entry(Ticket(self.first_owed)).is_some_and(Entry::is_owed) {
             self.first_owed += 1;
         }
         while let Some(boundary) = self.boundaries.front().copied().filter(|next| next.behind <= self.first_owed) {
@@ -476,11 +485,24 @@ impl Ledger {
     }
 
     fn entry(&self, ticket: Ticket) -> Option<&Entry> {
-        self.entries.get(usize::try_from(ticket.0.checked_sub(self.head)?).ok()?)
+        self.entries.get(self.place(ticket)?)
     }
 
     fn entry_mut(&mut self, ticket: Ticket) -> Option<&mut Entry> {
-        self.entries.get_mut(usize::try_from(ticket.0.checked_sub(self.head)?).ok()?)
+        let place = self.place(ticket)?;
+        self.entries.get_mut(place)
+    }
+
+    /// Numbers without an entry are rare, so it mostly is where it would be without any.
+    fn place(&self, Ticket(number): Ticket) -> Option<usize> {
+        if number >= self.next {
+            return None;
+        }
+        let place = usize::try_from(number.checked_sub(self.head)?).ok()?;
+        match self.entries.get(place) {
+            Some(entry) if entry.number == number => Some(place),
+            _ => self.entries.binary_search_by_key(&number, |entry| entry.number).ok(),
+        }
     }
 }
 

@@ -167,6 +167,25 @@ fn a_letter_passes_what_waits_and_may_be_given_up() {
 }
 
 #[test]
+fn letters_that_have_ended_keep_no_place_behind_a_row_that_waits_and_their_numbers_are_not_used_again() {
+    let mut ledger = ledger();
+    ledger.issue(record(0, 0));
+    ledger.issue(letter());
+    ledger.issue(letter());
+    ledger.hand_over(Ticket(8));
+    ledger.give_up_letter(Ticket(9));
+    assert_eq!((ledger.settle(Ticket(8)), ledger.span()), (Report::Answered, 1));
+    assert_eq!((ledger.settle(Ticket(8)), ledger.take_back(Ticket(9))), (Report::Stale, Report::Stale));
+    assert_eq!(ledger.issue(record(1, 0)), Ticket(10));
+    ledger.close_transaction(Lsn::new(120), Timestamp::default());
+    assert_eq!(publish_all(&mut ledger), [7, 10]);
+    assert_eq!(ledger.settle(Ticket(10)), Report::Answered);
+    assert_eq!(ledger.watermark().position, Lsn::new(100));
+    ledger.settle(Ticket(7));
+    assert_eq!((ledger.watermark().position, ledger.next_ticket(), ledger.span()), (Lsn::new(120), Ticket(11), 0));
+}
+
+#[test]
 fn a_row_that_is_put_aside_is_not_published_and_settles_once() {
     let mut ledger = ledger();
     ledger.issue(record(0, 0));

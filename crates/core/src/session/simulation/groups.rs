@@ -16,7 +16,7 @@ use crate::failure::{Class, Failure};
 use crate::ledger::Origin;
 use crate::lsn::Lsn;
 use crate::poison::{Conclusion, Inventory, LetterId, OnBadRow, OnClosedRoute, Policy};
-use crate::port::{Delivery, Ticket};
+use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::{Progress, Timeline};
 use crate::session::{Action, Cause, End, Grouping, Lessons, Notice, Session, SessionError, Settings, Start};
 use crate::time::Moment;
@@ -129,6 +129,8 @@ struct World {
     next_ticket: Ticket,
     /// When the session was told to stop.
     stopped_at: Option<Moment>,
+    /// The session was told that the broker takes nothing more into this group.
+    is_lost: bool,
     /// Since when a group has been held up in the midst of a transaction.
     held_since: Option<Moment>,
     sessions: u64,
@@ -174,6 +176,7 @@ impl World {
             blame: Blame::default(),
             next_ticket: Ticket(0),
             stopped_at: None,
+            is_lost: false,
             held_since: None,
             sessions: 1,
             tally: Tally::default(),
@@ -320,6 +323,7 @@ impl World {
         self.asked = None;
         self.held_since = None;
         self.stopped_at = None;
+        self.is_lost = false;
         self.sessions += 1;
         self.behind = self.letters.clone();
         let start = Start {
@@ -347,6 +351,9 @@ impl World {
                 Some(Action::Notice(_)) => {}
                 Some(Action::Publish(ticket, record)) => {
                     assert!(self.committing.is_none(), "a record was handed over while a commit was under way");
+                    assert!(!self.is_lost, "a record was handed over into a group that is lost");
+                    let is_whole = self.stream.is_some() || self.stopped_at.is_some();
+                    assert!(is_whole, "a record was handed over though the end of its transaction may never come");
                     let outcome = self.broker.publish(ticket, record, &self.facts, &mut self.random);
                     note!(self, "publish {ticket:?}: {outcome:?}");
                     if let Err(refusal) = outcome {
@@ -356,20 +363,24 @@ impl World {
                 Some(Action::Describe(relation, _)) => self.asked = Some(relation),
                 Some(Action::SetAside(ticket, letter)) => {
                     assert!(self.committing.is_none(), "a row was set aside while a commit was under way");
+                    assert!(!self.is_lost, "a row was set aside into a group that is lost");
+                    let is_whole = self.stream.is_some() || self.stopped_at.is_some();
+                    assert!(is_whole, "a row was set aside though the end of its transaction may never come");
                     note!(self, "set aside {ticket:?}, event {}: {:?}", event_of(&letter), letter.cause);
                     let is_new = !self.letters.has(letter.identity);
                     self.tally.known_letters += u64::from(!is_new);
                     match self.broker.set_aside(*letter, is_new, &mut self.random) {
                         Ok(is_new) => self.session.set_aside(ticket, is_new),
-                        Err(refusal) => self.session.letter_refused(refusal, self.now),
+                        Err(refusal) => self.refuse_letter(refusal),
                     }
                 }
                 Some(Action::Conclude(letter, conclusion)) => {
                     assert!(self.committing.is_none(), "a letter ended while a commit was under way");
+                    assert!(!self.is_lost, "a letter ended in a group that is lost");
                     note!(self, "conclude {letter:?}: {conclusion:?}");
                     match self.broker.conclude(letter, conclusion, &mut self.random) {
                         Ok(()) => self.session.concluded(letter),
-                        Err(refusal) => self.session.letter_refused(refusal, self.now),
+                        Err(refusal) => self.refuse_letter(refusal),
                     }
                 }
                 Some(Action::TakeInventory) => panic!("what lies there is known exactly"),
@@ -384,6 +395,11 @@ impl World {
             }
         }
         panic!("the session asks for more and more at one moment");
+    }
+
+    fn refuse_letter(&mut self, refusal: Refusal) {
+        self.is_lost |= refusal != Refusal::Full;
+        self.session.letter_refused(refusal, self.now);
     }
 
     fn commit(&mut self, progress: Progress) {
@@ -513,6 +529,7 @@ impl World {
         while let Some((report, was_alone)) = self.broker.reports.pop_front() {
             note!(self, "report {report:?}");
             self.blame(&report, was_alone);
+            self.is_lost |= report.outcome.is_err();
             self.session.settle(report, self.now);
         }
     }
@@ -529,7 +546,9 @@ impl World {
             (Class::Row | Class::Route, Origin::Log(_)) => Sent::Row(item.identity),
             _ => return,
         };
-        self.blame.failed(sent, was_alone, self.settings.retry_ceiling.max(self.settings.retry_initial), self.now);
+        let patience = self.settings.retry_ceiling.max(self.settings.retry_initial);
+        let was_judged = self.session.outbound.lessons.judgement(item.identity).is_some();
+        self.blame.failed(sent, was_alone, was_judged, patience, self.now);
     }
 
     fn receive(&mut self, count: u64) {

@@ -135,6 +135,8 @@ impl World {
                     self.watch.check_idle(&self.session, &self.settings, self.now);
                     let is_asked = self.watch.undescribed.is_none() || self.catalogue.asked.is_some();
                     assert!(is_asked || !self.session.goes_on(), "it awaits an answer and has not asked");
+                    let is_awaiting = self.session.outbound.letters.is_awaiting_store();
+                    assert_eq!(is_awaiting, !self.letters.orders.is_empty(), "what it awaits of the store");
                     return self.check();
                 }
                 Some(Action::Notice(notice)) => note!(self, "notice: {notice:?}"),

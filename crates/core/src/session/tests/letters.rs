@@ -199,3 +199,25 @@ fn a_letter_of_which_its_store_knows_why_it_cannot_be_sent_comes_back_and_can_be
         assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER.0, expected)]);
     }
 }
+
+#[test]
+fn behind_a_row_that_is_held_letters_may_fail_as_often_as_they_are_marked() {
+    let held = with_policy(Policy { flood_limit: 1, ..Policy::default() });
+    let settings = Settings { max_records: 4, ..held };
+    let places = settings.max_records * SPAN + LETTER_SPAN;
+    let mut desk = Desk::at(start_with_a_letter(), settings);
+    desk.begin(0x2000).bad_row("3");
+    assert_eq!(desk.asked_besides(START), []);
+    for ticket in 1..places as u64 + 10 {
+        desk.session.replay(marked(Request::Replay));
+        assert_eq!(desk.next_asked(), Some(Asked::Describe(0)), "{ticket}");
+        desk.session.described(0, &Description::default());
+        let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("refused".to_owned()));
+        let mut asked = desk.next_asked();
+        while asked == Some(Asked::Publish(ticket)) {
+            asked = desk.refuse(ticket, refused(Class::Row)).next_asked();
+        }
+        assert_eq!(asked, Some(returned), "{ticket}");
+        desk.session.concluded(LETTER);
+    }
+}

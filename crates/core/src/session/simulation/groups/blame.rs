@@ -27,6 +27,7 @@ pub(super) enum Sent {
 #[derive(Debug)]
 struct Failed {
     first_at: Moment,
+    last_at: Moment,
     times: u32,
 }
 
@@ -36,8 +37,12 @@ const AMONG_OTHERS: u32 = 4;
 
 impl Blame {
     /// The sink blamed it, and took the group down with it.
-    pub(super) fn failed(&mut self, sent: Sent, was_alone: bool, patience: Duration, now: Moment) {
-        let failed = self.failed.entry(sent).or_insert(Failed { first_at: now, times: 0 });
+    pub(super) fn failed(&mut self, sent: Sent, was_alone: bool, was_judged: bool, patience: Duration, now: Moment) {
+        if let Some(failed) = self.failed.get(&sent).filter(|_| was_judged && matches!(sent, Sent::Row(_))) {
+            assert!(now.since(failed.last_at) >= patience, "{sent:?} was judged, and is tried again too soon");
+        }
+        let failed = self.failed.entry(sent).or_insert(Failed { first_at: now, last_at: now, times: 0 });
+        failed.last_at = now;
         let among_others = if let Sent::Row(_) = sent { AMONG_OTHERS } else { 1 };
         assert!(was_alone || failed.times < among_others, "{sent:?} has failed before, and took others with it again");
         failed.times += 1;
