@@ -326,7 +326,7 @@ fn what_is_in_flight_to_a_topic_that_is_deleted_fills_no_log() {
     let relay = rig.start_streaming();
     rig.insert("a", 0, 1);
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
-    rig.kafka.delete_topic(&rig.topic("order")).unwrap();
+    shared_kafka().delete_topic(&rig.topic("order")).unwrap();
     rig.insert("a", 1, 3000);
     relay.wait_for_log("more records were not delivered", LIMIT).unwrap();
     let before_the_rest = relay.log().split("more records").next().unwrap_or_default().to_owned();

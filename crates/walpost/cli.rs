@@ -438,14 +438,18 @@ where
     })
 }
 
-/// Runs a command on a runtime of its own. What is still blocked when it ends (a pipe that nobody reads) is left behind.
+/// How long a process that ends waits for what blocks.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Runs a command on a runtime of its own. A Kafka client that is being closed is waited for: OpenSSL cleans up when a process ends, and threads that are
+/// in the midst of TLS then crash. What is still blocked after that (a pipe that nobody reads) is left behind.
 fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|cause| Ended::because(Exit::Unexpected, cause))?;
     let outcome = runtime.block_on(command);
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(LAST_WAIT);
     outcome
 }
 

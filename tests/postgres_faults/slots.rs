@@ -98,7 +98,7 @@ fn a_slot_that_is_about_to_be_lost_is_seen_before_it_is_and_its_loss_ends_the_re
             && value(&relay, "walpost_slot_safe_bytes", &[]) <= 0.0
     });
     let findings = findings(&rig);
-    assert!(findings.contains("nowhere") && findings.contains("may remove log"), "{findings}");
+    assert!(findings.contains("nowhere") && findings.contains("may remove WAL"), "{findings}");
     rig.sql("CHECKPOINT");
     relay.wait(LIMIT).unwrap().assert_said(23, &[rig.database.name(), "max_slot_wal_keep_size", "walpost repair"]);
     rig.call(&["status"]).assert_said(10, &["has invalidated the slot", "walpost repair"]);

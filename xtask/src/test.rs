@@ -218,10 +218,10 @@ fn test(steps: &mut Steps, kafka: &Kafka, stand: Stand<'_>, what: &[&str], filte
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
 }
 
-/// How many tests run beside each other: half as many more than there are processors. A test waits for a server, or for a time limit that it is
-/// about, for two thirds of its time; with twice as many, brokers start so slowly that tests wait for them instead.
+/// How many tests run beside each other: as many as there are processors. Tests mostly wait, but for brokers, which are at work meanwhile; with more of them a
+/// topic that was made is unknown for longer than a test waits for it.
 fn threads() -> usize {
-    thread::available_parallelism().map_or(2, |processors| processors.get() + processors.get() / 2)
+    thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
 #[cfg(test)]

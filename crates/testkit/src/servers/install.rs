@@ -81,7 +81,7 @@ pub fn kafka_tool(class: &str) -> Result<Command> {
 pub(super) fn java_arguments(class: &str) -> Result<Vec<String>> {
     let archive = kafka_archive();
     let mut arguments: Vec<String> =
-        ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        ["-Xms64m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
             .map(str::to_owned)
             .into();
     if archive.is_file() {
