@@ -321,15 +321,17 @@ fn where_bad_rows_stop_the_relay_it_stops_behind_all_rows_before_one() {
 }
 
 #[test]
-fn what_is_in_flight_to_a_topic_that_is_deleted_fills_no_log() {
-    let rig = Rig::ready("flood", &["public.outbox"]);
+fn what_is_in_flight_with_a_record_that_is_refused_fills_no_log() {
+    let mut rig = Rig::ready("flood", &["public.outbox"]);
+    // Of two records a batch is too large for the topic, and of one it is not.
+    rig.limit_records(600);
+    rig.configure(|config| config.set("sink.kafka", "compression.type", r#""none""#));
     let relay = rig.start_streaming();
     rig.insert("a", 0, 1);
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
-    shared_kafka().delete_topic(&rig.topic("order")).unwrap();
-    rig.insert("a", 1, 3000);
+    rig.insert("a", 1, 1000);
     relay.wait_for_log("more records were not delivered", LIMIT).unwrap();
     let before_the_rest = relay.log().split("more records").next().unwrap_or_default().to_owned();
-    assert_eq!(before_the_rest.matches("kafka-topics.sh --bootstrap-server").count(), 10, "{before_the_rest}");
+    assert_eq!(before_the_rest.matches("a record was not delivered").count(), 10, "{before_the_rest}");
     relay.kill9().unwrap();
 }
