@@ -221,6 +221,26 @@ fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
 }
 
 #[test]
+fn a_letter_of_a_transaction_that_is_held_and_comes_again_is_no_part_of_it_and_is_committed() {
+    let mut desk = Desk::at(start_with_a_letter(), with_flood_limit(1));
+    // As where a checkpoint was moved back by hand: the letter is of this very transaction.
+    desk.begin(0x2000).bad_row("2").commit(0x2000, 0x2030);
+    assert_eq!(desk.asked_and_taken(), []);
+    let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x2000), ordinal: 1 };
+    let of_it = |one: Marked| {
+        let record = one.letter.record.map(|record| Record { identity, ..record });
+        Marked { letter: DeadLetter { identity, record, ..one.letter }, ..one }
+    };
+    desk.session.replay(marked(Request::Replay).into_iter().map(of_it).collect());
+    assert_eq!(desk.asked_and_taken(), publications([1]));
+    desk.wait(Duration::from_secs(10));
+    assert_eq!(desk.asked_and_taken(), [], "its answer is awaited, and the group is not given up");
+    let asked = desk.deliver(1).asked_and_taken();
+    assert!(matches!(&asked[..], [first, ..] if *first == sent()), "{asked:?}");
+    assert!(asked.iter().any(|asked| matches!(asked, Asked::Commit(_))), "{asked:?}");
+}
+
+#[test]
 fn a_letter_that_fails_goes_alone_next_time_and_is_returned_after_it_failed_alone() {
     let of_another_key = Inventory { parked: Vec::new(), ..start_with_a_letter().inventory };
     let again = |desk: &Desk, end: &End| {
