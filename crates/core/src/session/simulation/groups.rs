@@ -280,8 +280,7 @@ impl World {
         note!(self, "moved back from {} to {position}", self.stored);
         self.tally.moved_back += u64::from(position < self.stored);
         self.stored = position;
-        self.facts.allow_repeats_from(position, 0);
-        self.facts.come_again_from(position);
+        self.facts.come_again_from(position, |event| self.letters.open_of(event));
     }
 
     fn stop(&mut self) {
