@@ -220,6 +220,31 @@ fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
     assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([1]));
 }
 
+/// The letter as a store tells of it that is behind: it waits for another one.
+fn marked_as_parked(request: Request) -> Vec<Marked> {
+    let parked = |one: Marked| Marked { letter: DeadLetter { cause: poison::Cause::Parked, ..one.letter }, ..one };
+    marked(request).into_iter().map(parked).collect()
+}
+
+#[test]
+fn a_letter_that_came_back_lies_there_for_a_reason_of_its_own_though_a_store_that_is_behind_does_not_know() {
+    let inventory = Inventory { roots: 0, ..start_with_a_letter().inventory };
+    let mut desk = Desk::at(Start { inventory, ..start() }, settings());
+    desk.session.replay(marked_as_parked(Request::Replay));
+    assert_eq!(desk.next_asked(), Some(Asked::Describe(0)));
+    desk.session.described(0, &Description::default());
+    for _ in 0..2 {
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+        desk.refuse(0, refused(Class::Row));
+    }
+    assert_eq!(desk.asked_and_taken().len(), 2, "it came back, and that is committed");
+    assert_eq!(desk.commit_succeeds().session.outbound.letters.counted(), [1, 1, 0]);
+    desk.session.replay(marked_as_parked(Request::Drop));
+    let dropped = Asked::Conclude(LETTER.0, Conclusion::Dropped);
+    assert_eq!(desk.asked_and_taken(), [dropped, Asked::Commit(START)]);
+    assert_eq!(desk.commit_succeeds().session.outbound.letters.counted(), [0, 0, 0]);
+}
+
 #[test]
 fn a_letter_of_a_transaction_that_is_held_and_comes_again_is_no_part_of_it_and_is_committed() {
     let mut desk = Desk::at(start_with_a_letter(), with_flood_limit(1));
