@@ -204,6 +204,28 @@ fn a_letter_that_has_ended_is_not_taken_up_again_from_a_store_that_is_behind() {
 }
 
 #[test]
+fn of_letters_that_have_ended_those_are_kept_in_mind_that_a_store_may_tell_of_still() {
+    let inventory = Inventory { letters: 9, roots: 9, parked: Vec::new(), ..start_with_a_letter().inventory };
+    let mut desk = Desk::at(Start { inventory, ..start() }, settings());
+    let from = |first: i64, count: i64| {
+        let ids = (first..first + count).map(LetterId);
+        ids.flat_map(|id| marked(Request::Drop).into_iter().map(move |one| Marked { id, ..one })).collect()
+    };
+    for (told, asked, remembered) in [
+        (from(1, 4), 5, 4),
+        // It is where it was, and later two steps further.
+        (from(1, 2), 0, 4),
+        (from(3, 3), 2, 3),
+        (from(9, 1), 2, 1),
+        (Vec::new(), 0, 0),
+    ] {
+        desk.session.replay(told);
+        assert_eq!(desk.asked_and_taken().len(), asked, "how they ended, and a commit");
+        assert_eq!(desk.commit_succeeds().session.outbound.letters.remembered(), remembered);
+    }
+}
+
+#[test]
 fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
     let mut desk = Desk::at(start_with_a_letter(), settings());
     desk.mark(Request::Replay);
