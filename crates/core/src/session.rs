@@ -259,7 +259,7 @@ impl Session {
         if !matches!(self.phase, Phase::Running) {
             return;
         }
-        self.outbound.letters.look_anew();
+        self.outbound.letters.look_anew(marked.iter().map(|marked| marked.id).min());
         let has_places = self.outbound.ledger.span() < self.max_span().saturating_add(LETTER_SPAN);
         for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
             self.outbound.on_marked(marked);

@@ -13,7 +13,8 @@
 //! Where letters are committed in one group with records and position, all of that is simpler. What is given up was never there, so that a row
 //! may be set aside while those before it are on their way, and the counts are exact: nobody else writes, and nothing is left half done.
 //!
-//! A store may tell of letters that are marked as it was a while ago. What is known here to have ended is not taken up again.
+//! A store may tell of letters that are marked as it was a while ago. What is known here to have ended is not taken up again. It is forgotten once the
+//! store has caught up with it, which a look tells: marks are told of in order, and what is in front of the first is marked no more.
 
 mod lying;
 
@@ -51,7 +52,7 @@ pub(super) struct Letters {
     opening: BTreeSet<ParkingKey>,
     /// How letters ended that the store does not know of.
     ends: Queue<(LetterId, Conclusion)>,
-    /// Letters that have ended in this session, whatever a store says that is behind.
+    /// Letters that have ended in this session and that a store may tell of that is behind.
     ended: BTreeSet<LetterId>,
     /// Letters that waited for another one and have failed by themselves since, on the same terms.
     became_roots: BTreeSet<LetterId>,
@@ -324,8 +325,11 @@ impl Letters {
         self.away_until = Some(moment);
     }
 
-    /// Letters that are marked come now: the store can be read. Whether it can be written, an order tells, where there is one.
-    pub(super) fn look_anew(&mut self) {
+    /// Letters that are marked come now, from this one on: the store can be read. Whether it can be written, an order tells, where there is one.
+    ///
+    /// None is looked for while one is under way, so that all that has ended had done so when the look began; and no look tells of a time before another's.
+    pub(super) fn look_anew(&mut self, first: Option<LetterId>) {
+        self.ended = first.map(|first| self.ended.split_off(&first)).unwrap_or_default();
         if self.aside.items.is_empty() && self.ends.items.is_empty() && self.inventory == Wanted::No {
             self.store_answered();
         }
@@ -500,6 +504,12 @@ impl Letters {
     #[cfg(test)]
     pub(super) fn counted(&self) -> [u64; 3] {
         [self.lying.letters, self.lying.roots, self.lying.parked_bytes]
+    }
+
+    /// How many letters are not taken up again though their store may tell of them.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.ended.len()
     }
 
     #[cfg(test)]

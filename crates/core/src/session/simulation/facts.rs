@@ -195,10 +195,16 @@ impl Facts {
         }
     }
 
-    /// The relay takes up the log from here on again, whatever came of it before.
-    pub(super) fn come_again_from(&mut self, position: Lsn) {
-        for event in self.events.iter_mut().filter(|event| event.identity.commit_lsn >= position) {
+    /// The relay takes up the log from here on again, whatever came of it before: once more for each time that this is done, and once for each of its
+    /// letters that lie there. On another timeline none of them is known for the same row's.
+    pub(super) fn come_again_from(&mut self, position: Lsn, letters_of: impl Fn(usize) -> u32) {
+        self.allow_repeats_from(position, 0);
+        let come_again = self.events.iter_mut().enumerate().filter(|(_, event)| event.identity.commit_lsn >= position);
+        for (number, event) in come_again {
             event.has_come_again = true;
+            // One that is lost does not, and of its letters the first is no repeat.
+            let letters = if event.is_lost { 0 } else { letters_of(number) };
+            event.replays = letters.saturating_sub(u32::from(event.first.is_none()));
         }
     }
 

@@ -9,6 +9,7 @@
 mod blame;
 mod broker;
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -118,6 +119,8 @@ struct World {
     /// Where the furthest one stood.
     reached: Lsn,
     committing: Option<Progress>,
+    /// The transactions of the source of which a row is in the open group. A letter that goes again is of none, though one may come again with it.
+    begun: BTreeSet<Lsn>,
     letters: LetterStore,
     /// The same as it was a while ago.
     behind: LetterStore,
@@ -169,6 +172,7 @@ impl World {
             stored,
             reached: stored,
             committing: None,
+            begun: BTreeSet::new(),
             letters: LetterStore::default(),
             behind: LetterStore::default(),
             is_mended: false,
@@ -279,8 +283,7 @@ impl World {
         note!(self, "moved back from {} to {position}", self.stored);
         self.tally.moved_back += u64::from(position < self.stored);
         self.stored = position;
-        self.facts.allow_repeats_from(position, 0);
-        self.facts.come_again_from(position);
+        self.facts.come_again_from(position, |event| self.letters.open_of(event));
     }
 
     fn stop(&mut self) {
@@ -320,6 +323,7 @@ impl World {
         self.tally.returned += counters.returned;
         self.tally.dropped += counters.given_up;
         self.broker.fence();
+        self.begun.clear();
         self.asked = None;
         self.held_since = None;
         self.stopped_at = None;
@@ -356,8 +360,11 @@ impl World {
                     assert!(is_whole, "a record was handed over though the end of its transaction may never come");
                     let outcome = self.broker.publish(ticket, record, &self.facts, &mut self.random);
                     note!(self, "publish {ticket:?}: {outcome:?}");
+                    let begun = record.identity.commit_lsn;
                     if let Err(refusal) = outcome {
                         self.session.refused(ticket, refusal, self.now);
+                    } else if !self.session.outbound.ledger.is_letter(ticket) {
+                        self.begun.insert(begun);
                     }
                 }
                 Some(Action::Describe(relation, _)) => self.asked = Some(relation),
@@ -369,8 +376,12 @@ impl World {
                     note!(self, "set aside {ticket:?}, event {}: {:?}", event_of(&letter), letter.cause);
                     let is_new = !self.letters.has(letter.identity);
                     self.tally.known_letters += u64::from(!is_new);
+                    let begun = letter.identity.commit_lsn;
                     match self.broker.set_aside(*letter, is_new, &mut self.random) {
-                        Ok(is_new) => self.session.set_aside(ticket, is_new),
+                        Ok(is_new) => {
+                            self.begun.insert(begun);
+                            self.session.set_aside(ticket, is_new);
+                        }
                         Err(refusal) => self.refuse_letter(refusal),
                     }
                 }
@@ -457,6 +468,7 @@ impl World {
         let failure = Failure::new(Class::Sink, "no answer");
         self.session.committed(if has_failed { Err(failure) } else { Ok(()) }, self.now);
         if !has_failed {
+            self.begun.clear();
             self.check_counts();
         }
     }
@@ -481,11 +493,8 @@ impl World {
             self.tally.held_between += u64::from(outbound.hold_up().is_some());
             return self.held_since = None;
         };
-        let Broker { out, reports, group, .. } = &self.broker;
-        let handed_over = out.iter().map(|(_, record)| record).chain(&group.records).map(|record| record.identity);
-        let letters = group.letters.iter().chain(&group.known);
-        let mut handed_over = handed_over.chain(letters.map(|letter| letter.identity));
-        if handed_over.any(|identity| identity.commit_lsn == held.commit_lsn) {
+        let Broker { out, reports, .. } = &self.broker;
+        if self.begun.contains(&held.commit_lsn) {
             let since = *self.held_since.get_or_insert(self.now);
             let timeout = self.settings.grouping.as_ref().unwrap().timeout;
             let grace = Duration::from_secs(5).min(timeout / 4);

@@ -179,6 +179,11 @@ impl LetterStore {
         self.letters.iter().any(|stored| stored.letter.identity == row)
     }
 
+    /// How many letters of an event lie there: one for each timeline that it was read on.
+    pub(super) fn open_of(&self, event: usize) -> u32 {
+        self.open().map(|stored| u32::from(stored.event == event)).sum()
+    }
+
     pub(super) fn is_open(&self, id: LetterId) -> bool {
         self.letters[usize::try_from(id.0).unwrap()].is_open
     }

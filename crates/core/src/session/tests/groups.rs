@@ -204,6 +204,28 @@ fn a_letter_that_has_ended_is_not_taken_up_again_from_a_store_that_is_behind() {
 }
 
 #[test]
+fn of_letters_that_have_ended_those_are_kept_in_mind_that_a_store_may_tell_of_still() {
+    let inventory = Inventory { letters: 9, roots: 9, parked: Vec::new(), ..start_with_a_letter().inventory };
+    let mut desk = Desk::at(Start { inventory, ..start() }, settings());
+    let from = |first: i64, count: i64| {
+        let ids = (first..first + count).map(LetterId);
+        ids.flat_map(|id| marked(Request::Drop).into_iter().map(move |one| Marked { id, ..one })).collect()
+    };
+    for (told, asked, remembered) in [
+        (from(1, 4), 5, 4),
+        // It is where it was, and later two steps further.
+        (from(1, 2), 0, 4),
+        (from(3, 3), 2, 3),
+        (from(9, 1), 2, 1),
+        (Vec::new(), 0, 0),
+    ] {
+        desk.session.replay(told);
+        assert_eq!(desk.asked_and_taken().len(), asked, "how they ended, and a commit");
+        assert_eq!(desk.commit_succeeds().session.outbound.letters.remembered(), remembered);
+    }
+}
+
+#[test]
 fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
     let mut desk = Desk::at(start_with_a_letter(), settings());
     desk.mark(Request::Replay);
@@ -218,6 +240,51 @@ fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
     assert_eq!(desk.mark(Request::Replay).asked_and_taken(), [], "the mark is the old one");
     desk.commit_succeeds();
     assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([1]));
+}
+
+/// The letter as a store tells of it that is behind: it waits for another one.
+fn marked_as_parked(request: Request) -> Vec<Marked> {
+    let parked = |one: Marked| Marked { letter: DeadLetter { cause: poison::Cause::Parked, ..one.letter }, ..one };
+    marked(request).into_iter().map(parked).collect()
+}
+
+#[test]
+fn a_letter_that_came_back_lies_there_for_a_reason_of_its_own_though_a_store_that_is_behind_does_not_know() {
+    let inventory = Inventory { roots: 0, ..start_with_a_letter().inventory };
+    let mut desk = Desk::at(Start { inventory, ..start() }, settings());
+    desk.session.replay(marked_as_parked(Request::Replay));
+    assert_eq!(desk.next_asked(), Some(Asked::Describe(0)));
+    desk.session.described(0, &Description::default());
+    for _ in 0..2 {
+        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
+        desk.refuse(0, refused(Class::Row));
+    }
+    assert_eq!(desk.asked_and_taken().len(), 2, "it came back, and that is committed");
+    assert_eq!(desk.commit_succeeds().session.outbound.letters.counted(), [1, 1, 0]);
+    desk.session.replay(marked_as_parked(Request::Drop));
+    let dropped = Asked::Conclude(LETTER.0, Conclusion::Dropped);
+    assert_eq!(desk.asked_and_taken(), [dropped, Asked::Commit(START)]);
+    assert_eq!(desk.commit_succeeds().session.outbound.letters.counted(), [0, 0, 0]);
+}
+
+#[test]
+fn a_letter_of_a_transaction_that_is_held_and_comes_again_is_no_part_of_it_and_is_committed() {
+    let mut desk = Desk::at(start_with_a_letter(), with_flood_limit(1));
+    // As where a checkpoint was moved back by hand: the letter is of this very transaction.
+    desk.begin(0x2000).bad_row("2").commit(0x2000, 0x2030);
+    assert_eq!(desk.asked_and_taken(), []);
+    let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x2000), ordinal: 1 };
+    let of_it = |one: Marked| {
+        let record = one.letter.record.map(|record| Record { identity, ..record });
+        Marked { letter: DeadLetter { identity, record, ..one.letter }, ..one }
+    };
+    desk.session.replay(marked(Request::Replay).into_iter().map(of_it).collect());
+    assert_eq!(desk.asked_and_taken(), publications([1]));
+    desk.wait(Duration::from_secs(10));
+    assert_eq!(desk.asked_and_taken(), [], "its answer is awaited, and the group is not given up");
+    let asked = desk.deliver(1).asked_and_taken();
+    assert!(matches!(&asked[..], [first, ..] if *first == sent()), "{asked:?}");
+    assert!(asked.iter().any(|asked| matches!(asked, Asked::Commit(_))), "{asked:?}");
 }
 
 #[test]
