@@ -54,6 +54,17 @@ fn wait_for_open(rig: &Rig, expected: usize) {
     eventually(&format!("{expected} open letters"), || count(rig, "state NOT IN ('sent', 'dropped')") == expected);
 }
 
+/// A broker takes a moment to heed what a topic was told to take: what came back meanwhile is marked again.
+fn wait_until_all_are_sent(rig: &Rig) {
+    eventually("all letters to be sent", || {
+        let is_over = count(rig, "state NOT IN ('sent', 'dropped')") == 0;
+        if !is_over && count(rig, "state = 'waiting'") > 0 {
+            rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+        }
+        is_over
+    });
+}
+
 /// `key seq cause` of all letters, in order.
 fn letters(rig: &Rig) -> String {
     rig.value(
@@ -116,7 +127,7 @@ fn a_row_too_large_is_set_aside_its_key_waits_and_all_of_it_is_sent_in_order_onc
 
     rig.limit_records(LARGE);
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_said(0, &["6 letters are marked"]);
-    wait_for_open(&rig, 0);
+    wait_until_all_are_sent(&rig);
     eventually("the key to be let go", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
     rig.insert("a", 7, 3);
     wait_for_delivered(&rig, "a", &(0..10).collect::<Vec<_>>());
@@ -148,7 +159,7 @@ fn a_long_queue_of_one_key_is_sent_in_order_and_without_a_wait_for_each() {
     rig.limit_records(LARGE);
     let since = std::time::Instant::now();
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
-    wait_for_open(&rig, 0);
+    wait_until_all_are_sent(&rig);
     let took = since.elapsed();
     eprintln!("{LETTERS} letters in {took:?}");
     assert!(took < LIMIT, "{took:?}: each waited for the one in front of it");
@@ -171,8 +182,8 @@ fn where_keys_are_not_parked_later_rows_overtake_a_letter_and_it_is_sent_when_it
     wait_until_ready(&relay);
     rig.limit_records(LARGE);
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
+    wait_until_all_are_sent(&rig);
     wait_for_delivered(&rig, "a", &[1, 2, 3, 5, 0, 4]);
-    wait_for_open(&rig, 0);
     stop(relay);
 }
 
@@ -223,8 +234,8 @@ fn a_letter_that_fails_again_is_returned_with_its_reason_and_those_behind_it_wai
     assert!(relay.log().contains("failed again"), "{}", relay.log());
     rig.limit_records(LARGE);
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
+    wait_until_all_are_sent(&rig);
     wait_for_delivered(&rig, "a", &[1, 2, 3]);
-    wait_for_open(&rig, 0);
     let (is_ready, _, reasons) = readiness(&relay);
     assert!(is_ready, "{reasons}");
     stop(relay);

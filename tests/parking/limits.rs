@@ -2,7 +2,10 @@
 
 use walpost_testkit::checker::Repeats;
 
-use super::{LARGE, count, delivered, insert_large, narrow, status_of, stop, wait_for_delivered, wait_for_open};
+use super::{
+    LARGE, count, delivered, insert_large, narrow, status_of, stop, wait_for_delivered, wait_for_open,
+    wait_until_all_are_sent,
+};
 use crate::observe::{value, wait_until_ready, wait_until_unready};
 use crate::rig::eventually;
 
@@ -39,7 +42,7 @@ fn beyond_the_flood_limit_the_relay_holds_and_says_so_until_a_letter_is_dropped(
     rig.limit_records(LARGE);
     wait_for_delivered(&rig, "good", &[4, 25, 27]);
     rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
-    wait_for_open(&rig, 0);
+    wait_until_all_are_sent(&rig);
     wait_until_ready(&relay);
     rig.sql("DELETE FROM outbox WHERE aggregateid = 'bad-0'");
     let truth = rig.truth();
