@@ -96,8 +96,9 @@ fn a_right_that_is_taken_away_holds_the_stream_until_it_is_given_back() {
     assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 1.0 });
     relay.wait_for_log("kafka-acls.sh --bootstrap-server <broker> --add --allow-principal", LIMIT).unwrap();
     // Over several attempts.
-    eventually("more refusals", || value(&relay, "walpost_sink_resets_total", &[("outcome", "done")]) >= 5.0);
-    assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 1.0 });
+    let before = value(&relay, figure.0, figure.1);
+    eventually("more refusals", || value(&relay, figure.0, figure.1) >= before + 5.0);
+    assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 5.0 });
     allow_to_produce(&rig, &user, true);
     assert_over(&mut rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
