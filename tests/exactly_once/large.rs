@@ -52,12 +52,7 @@ fn a_row_at_the_end_of_a_large_transaction_that_no_topic_takes_is_set_aside_and_
     in_large_batches(&mut rig);
     let relay = rig.start_streaming();
     insert(&rig, 25_000, 1);
-    eventually("the letter", || letters(&rig, "waiting") == 1);
-    rig.limit_records(1_000_000);
-    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
-    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
-    relay.stop(LIMIT).unwrap().assert_success();
-    assert_exactly_once(&rig, shared_kafka());
+    assert_mended_and_sent(&rig, relay);
 }
 
 #[test]

@@ -63,6 +63,7 @@ async fn wait_for(
             return Err(ReadError::Hidden { topic: topic.to_owned(), offset, waited });
         }
         has_waited = true;
+        // No broker tells when a transaction of somebody else has ended.
         sleep(INTERVAL).await;
     }
 }

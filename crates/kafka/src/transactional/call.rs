@@ -93,6 +93,7 @@ fn once(client: &ThreadedProducer<Context>, call: Call) -> Result<(), KafkaError
         Call::Commit => {
             let since = Instant::now();
             while client.in_flight_count() > 0 && since.elapsed() < FORGETTING {
+                // The client tells nobody when its queue is empty.
                 std::thread::sleep(LOOK_AGAIN);
             }
             client.commit_transaction(SLICE)?;

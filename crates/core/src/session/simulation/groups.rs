@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::failure::{Class, Failure};
 use crate::ledger::Origin;
 use crate::lsn::Lsn;
-use crate::poison::{Conclusion, Inventory, LetterId, OnBadRow, OnClosedRoute, Policy};
+use crate::poison::{Conclusion, LetterId, OnBadRow, OnClosedRoute, Policy};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::{Progress, Timeline};
 use crate::session::{Action, Cause, End, Grouping, Lessons, Notice, Session, SessionError, Settings, Start};
@@ -651,18 +651,7 @@ impl World {
 }
 
 fn start(server: &Server, position: Lsn, seed: u64) -> Start {
-    Start {
-        position,
-        checkpointed: position,
-        timeline: Timeline(server.timeline),
-        commit_time: None,
-        first_owed: None,
-        settled_rows: None,
-        lessons: Lessons::default(),
-        inventory: Inventory::default(),
-        first_ticket: Ticket(0),
-        seed,
-    }
+    Start::at(position, Timeline(server.timeline), seed)
 }
 
 fn run(seed: u64, journal: Option<Vec<String>>) -> Result<Tally, Broken> {

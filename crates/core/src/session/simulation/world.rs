@@ -88,18 +88,7 @@ impl World {
         let settings = random_settings(&mut random);
         let weather = Weather::new(&mut random);
         let position = Lsn::new(server.insert);
-        let start = Start {
-            position,
-            checkpointed: position,
-            timeline: Timeline(server.timeline),
-            commit_time: None,
-            first_owed: None,
-            settled_rows: None,
-            lessons: Lessons::default(),
-            inventory: Inventory::default(),
-            first_ticket: Ticket(0),
-            seed,
-        };
+        let start = Start::at(position, Timeline(server.timeline), seed);
         let session = Session::new(settings.clone(), configured(false), start.clone(), now);
         let mut facts = Facts::default();
         facts.is_parking = settings.poison.is_parking();

@@ -43,6 +43,19 @@ impl Desk {
         self
     }
 
+    /// The letter that was marked is sent, refused, sent alone, refused, and given back with the next commit.
+    #[track_caller]
+    fn first_letter_comes_back(&mut self) {
+        assert_eq!(self.next_asked(), Some(Asked::Describe(0)));
+        self.session.described(0, &Description::default());
+        for _ in 0..2 {
+            assert_eq!(self.next_asked(), Some(Asked::Publish(0)));
+            self.refuse(0, refused(Class::Row));
+        }
+        let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("refused".to_owned()));
+        assert_eq!(self.asked_and_taken(), [returned, Asked::Commit(START)]);
+    }
+
     fn letter_refused(&mut self, refusal: Refusal) -> &mut Self {
         self.session.letter_refused(refusal, self.now);
         self
@@ -228,15 +241,7 @@ fn of_letters_that_have_ended_those_are_kept_in_mind_that_a_store_may_tell_of_st
 #[test]
 fn a_letter_that_came_back_may_be_marked_again_once_that_is_committed() {
     let mut desk = Desk::at(start_with_a_letter(), settings());
-    desk.mark(Request::Replay);
-    assert_eq!(desk.next_asked(), Some(Asked::Describe(0)));
-    desk.session.described(0, &Description::default());
-    for _ in 0..2 {
-        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
-        desk.refuse(0, refused(Class::Row));
-    }
-    let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("refused".to_owned()));
-    assert_eq!(desk.asked_and_taken(), [returned, Asked::Commit(START)]);
+    desk.mark(Request::Replay).first_letter_comes_back();
     assert_eq!(desk.mark(Request::Replay).asked_and_taken(), [], "the mark is the old one");
     desk.commit_succeeds();
     assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([1]));
@@ -327,14 +332,7 @@ fn letters_of_a_key_go_in_a_row_and_where_one_comes_back_none_behind_it_goes() {
 
     let mut desk = Desk::at(Start { inventory, ..start() }, settings());
     desk.session.replay(both());
-    assert_eq!(desk.next_asked(), Some(Asked::Describe(0)));
-    desk.session.described(0, &Description::default());
-    for _ in 0..2 {
-        assert_eq!(desk.next_asked(), Some(Asked::Publish(0)));
-        desk.refuse(0, refused(Class::Row));
-    }
-    let returned = Asked::Conclude(LETTER.0, Conclusion::Returned("refused".to_owned()));
-    assert_eq!(desk.asked_and_taken(), [returned, Asked::Commit(START)]);
+    desk.first_letter_comes_back();
     desk.commit_succeeds();
     assert!(desk.session.wants_marked(), "the second is nobody's any more, and waits");
 }
