@@ -6,7 +6,7 @@ use walpost::observe::metrics::METRICS;
 use walpost_testkit::exposition::Page;
 use walpost_testkit::proxy::{Cut, Proxy};
 use walpost_testkit::relay::Relay;
-use walpost_testkit::servers::shared_postgres;
+use walpost_testkit::servers::{shared_postgres, wait_until};
 
 use crate::rig::{LIMIT, Rig, breakable_kafka, eventually, while_locked};
 
@@ -21,6 +21,17 @@ pub(crate) fn metrics(relay: &Relay) -> Page {
 #[track_caller]
 pub(crate) fn value(relay: &Relay, name: &str, labels: &[(&str, &str)]) -> f64 {
     metrics(relay).value(name, labels).unwrap_or(f64::NAN)
+}
+
+/// What a relay has done shows in the database and at the broker before it shows in its metrics.
+#[track_caller]
+pub(crate) fn wait_for_value(relay: &Relay, name: &str, labels: &[(&str, &str)], expected: f64) {
+    let mut last = f64::NAN;
+    let outcome = wait_until(&format!("{name} {labels:?} to be {expected}"), LIMIT, || {
+        last = value(relay, name, labels);
+        last == expected
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}; it is {last}"));
 }
 
 /// Whether it is ready, its state, and its reasons in one line.

@@ -9,7 +9,7 @@ mod outages;
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Ended, Relay};
 
-use crate::observe::{readiness, value, wait_until_ready};
+use crate::observe::{value, wait_for_value, wait_until_ready};
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// What the topics of most tests take at first, and what they take once they are mended.
@@ -106,10 +106,10 @@ fn a_row_too_large_is_set_aside_its_key_waits_and_all_of_it_is_sent_in_order_onc
     // What is set aside is settled: nothing is owed, the slot moves, and the relay is well.
     eventually("nothing to be owed", || value(&relay, "walpost_owed_records", &[]) == 0.0);
     wait_until_ready(&relay);
-    assert_eq!(value(&relay, "walpost_dead_letters_open", &[]), 4.0);
-    assert_eq!(value(&relay, "walpost_dead_letters_total", &[("cause", "own")]), 1.0);
-    assert_eq!(value(&relay, "walpost_dead_letters_total", &[("cause", "parked")]), 3.0);
-    assert_eq!(value(&relay, "walpost_parked_keys", &[]), 1.0);
+    wait_for_value(&relay, "walpost_dead_letters_open", &[], 4.0);
+    wait_for_value(&relay, "walpost_dead_letters_total", &[("cause", "own")], 1.0);
+    wait_for_value(&relay, "walpost_dead_letters_total", &[("cause", "parked")], 3.0);
+    wait_for_value(&relay, "walpost_parked_keys", &[], 1.0);
     let last = rig.value("SELECT max(commit_lsn) FROM walpost.dead_letter");
     eventually("the slot to pass the letters", || rig.slot(&format!("confirmed_flush_lsn > '{last}'")) == "t");
     rig.call(&["dlq", "list"]).assert_said(0, &["4 letters", "waits for a letter of its key"]);
@@ -131,7 +131,7 @@ fn a_row_too_large_is_set_aside_its_key_waits_and_all_of_it_is_sent_in_order_onc
     eventually("the key to be let go", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
     rig.insert("a", 7, 3);
     wait_for_delivered(&rig, "a", &(0..10).collect::<Vec<_>>());
-    assert_eq!(value(&relay, "walpost_dead_letters_ended_total", &[("outcome", "sent")]), 6.0);
+    wait_for_value(&relay, "walpost_dead_letters_ended_total", &[("outcome", "sent")], 6.0);
     // Byte for byte, and with the time of its commit.
     rig.assert_delivered(Repeats::Allowed);
     let times = rig.sql(
@@ -203,7 +203,7 @@ fn a_letter_that_is_dropped_is_never_sent_and_those_behind_it_go_when_they_are_a
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_said(0, &["4 letters are marked"]);
     wait_for_delivered(&rig, "a", &[1, 2, 3, 4]);
     wait_for_open(&rig, 0);
-    assert_eq!(value(&relay, "walpost_dead_letters_ended_total", &[("outcome", "dropped")]), 1.0);
+    wait_for_value(&relay, "walpost_dead_letters_ended_total", &[("outcome", "dropped")], 1.0);
     eventually("the key to be let go", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
     rig.insert("a", 5, 1);
     wait_for_delivered(&rig, "a", &[1, 2, 3, 4, 5]);
@@ -224,7 +224,7 @@ fn a_letter_that_fails_again_is_returned_with_its_reason_and_those_behind_it_wai
     eventually("the letter to come back", || count(&rig, "state = 'waiting' AND attempts = 2") == 1);
     rig.insert("b", 0, 5);
     wait_for_delivered(&rig, "b", &[0, 1, 2, 3, 4]);
-    assert_eq!(value(&relay, "walpost_dead_letters_ended_total", &[("outcome", "returned")]), 1.0);
+    wait_for_value(&relay, "walpost_dead_letters_ended_total", &[("outcome", "returned")], 1.0);
     assert_eq!((delivered(&rig, "a"), count(&rig, "state = 'replay'")), (vec![], 3));
     // The first is given up. The third had no reason of its own until it was tried.
     let root = rig.value("SELECT min(id) FROM walpost.dead_letter");
@@ -236,7 +236,6 @@ fn a_letter_that_fails_again_is_returned_with_its_reason_and_those_behind_it_wai
     rig.call(&["dlq", "replay", "--key", "a", "--yes"]).assert_success();
     wait_until_all_are_sent(&rig);
     wait_for_delivered(&rig, "a", &[1, 2, 3]);
-    let (is_ready, _, reasons) = readiness(&relay);
-    assert!(is_ready, "{reasons}");
+    wait_until_ready(&relay);
     stop(relay);
 }

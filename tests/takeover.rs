@@ -10,7 +10,7 @@ use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::{shared_kafka, shared_postgres};
 
 use crate::exactly_once;
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{value, wait_for_value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
 /// What is promised, on a machine that is in order.
@@ -28,8 +28,8 @@ fn pair(rig: &Rig) -> (Relay, Relay) {
     let line = second.wait_for_log("standing by", LIMIT).unwrap();
     assert!(line.contains(&format!("is read by process {holder} of the server")), "{line}");
     wait_until_unready(&second, "standing_by", &format!("process {holder}"));
-    assert_eq!(value(&second, "walpost_state", &[("state", "standing_by")]), 1.0);
-    assert_eq!(value(&second, "walpost_ready", &[]), 0.0);
+    wait_for_value(&second, "walpost_state", &[("state", "standing_by")], 1.0);
+    wait_for_value(&second, "walpost_ready", &[], 0.0);
     (first, second)
 }
 
@@ -64,7 +64,7 @@ fn take_over(rig: &Rig, consumer: &mut Consumer, try_number: i64) -> (Relay, Dur
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
     let took = killed.elapsed();
     wait_until_ready(&second);
-    assert_eq!(value(&second, "walpost_state", &[("state", "streaming")]), 1.0);
+    wait_for_value(&second, "walpost_state", &[("state", "streaming")], 1.0);
     (second, took)
 }
 

@@ -3,7 +3,7 @@
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Relay, toml_string};
-use walpost_testkit::servers::kafka_tool;
+use walpost_testkit::servers::{KafkaUser, Right};
 
 use super::topic::{insert_large, narrow, open, stop, wait_for_open};
 use crate::observe::{value, wait_until_ready, wait_until_unready};
@@ -12,54 +12,50 @@ use crate::security::{guarded_kafka, log_in};
 
 const PASSWORD: &str = "letter-pearl";
 
-/// Runs one of Kafka's programs against the guarded broker, as its superuser.
-#[track_caller]
-fn administer(class: &str, arguments: &[&str]) {
-    let mut tool = kafka_tool(class).unwrap();
-    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
-}
-
 /// Who may do what with which topics.
 struct Rights {
-    principal: String,
+    user: KafkaUser<'static>,
     letters: String,
 }
 
 impl Rights {
     /// A user of the relay's own, who may write its topics, and read and write its letters.
     fn of(rig: &mut Rig) -> Self {
-        let user = rig.database.name().to_owned();
-        let credentials = format!("SCRAM-SHA-512=[password={PASSWORD}]");
-        let who = ["--entity-type", "users", "--entity-name", &user];
-        let set = [&["--alter", "--add-config", &credentials], &who as &[_]].concat();
-        administer("org.apache.kafka.tools.ConfigCommand", &set);
-        log_in(rig, &user, "SCRAM-SHA-512", PASSWORD);
-        let rights = Self { principal: format!("User:{user}"), letters: format!("letters-{user}") };
-        let events = ["--producer", "--topic", &rig.topic(""), "--resource-pattern-type", "prefixed"];
-        rights.change(&[&["--add", "--allow-principal", &rights.principal], &events as &[_]].concat());
+        let name = rig.database.name().to_owned();
+        let user = guarded_kafka().add_user(&name, PASSWORD).unwrap();
+        log_in(rig, &name, "SCRAM-SHA-512", PASSWORD);
+        let rights = Self { user, letters: format!("letters-{name}") };
+        rights.allow(&["--producer", "--topic", &rig.topic(""), "--resource-pattern-type", "prefixed"]);
         rights.give(&["Read", "Write", "Describe"]);
         rights
     }
 
     #[track_caller]
-    fn change(&self, arguments: &[&str]) {
-        administer("org.apache.kafka.tools.AclCommand", arguments);
+    fn allow(&self, what: &[&str]) {
+        self.user.allow(true, what).unwrap();
+    }
+
+    /// Changes what may be done with the letters, and waits until the broker goes by it.
+    #[track_caller]
+    fn change(&self, is_allowed: bool, operations: &[&str]) {
+        let named = operations.iter().flat_map(|operation| ["--operation", operation]);
+        let what: Vec<&str> = ["--topic", &self.letters].into_iter().chain(named).collect();
+        self.user.allow(is_allowed, &what).unwrap();
+        for (operation, right) in [("Read", Right::Read), ("Write", Right::Write)] {
+            if operations.contains(&operation) {
+                self.user.wait_until_allowed(is_allowed, right, &self.letters).unwrap();
+            }
+        }
     }
 
     #[track_caller]
-    fn act(&self, act: &[&str], operations: &[&str]) {
-        let operations = operations.iter().flat_map(|operation| ["--operation", operation]);
-        let who = ["--allow-principal", &self.principal, "--topic", &self.letters];
-        self.change(&act.iter().copied().chain(who).chain(operations).collect::<Vec<_>>());
-    }
-
     fn give(&self, operations: &[&str]) {
-        self.act(&["--add"], operations);
+        self.change(true, operations);
     }
 
+    #[track_caller]
     fn take(&self, operations: &[&str]) {
-        self.act(&["--remove", "--force"], operations);
+        self.change(false, operations);
     }
 }
 
@@ -169,13 +165,9 @@ fn with_exactly_once_the_whole_group_waits_for_a_right_to_write_letters_and_the_
     });
     rig.init();
     let rights = Rights::of(&mut rig);
-    let principal = ["--add", "--allow-principal", &rights.principal];
-    rights.change(
-        &[&principal as &[_], &["--topic", &checkpoints, "--operation", "Read", "--operation", "Write"]].concat(),
-    );
+    rights.allow(&["--topic", &checkpoints, "--operation", "Read", "--operation", "Write"]);
     let id = format!("walpost-{}", rig.database.name());
-    let operations = ["--transactional-id", &id, "--operation", "Write", "--operation", "Describe"];
-    rights.change(&[&principal as &[_], &operations].concat());
+    rights.allow(&["--transactional-id", &id, "--operation", "Write", "--operation", "Describe"]);
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);
     wait_for_open(&rig, 1);

@@ -13,7 +13,7 @@ use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::{KafkaEndpoint, shared_kafka};
 
 use super::*;
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{value, wait_for_value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, breakable_kafka, eventually, let_pass};
 
 fn settings(kafka: &KafkaEndpoint) -> Settings {
@@ -430,8 +430,8 @@ fn a_row_too_large_is_set_aside_in_the_topic_and_sent_in_order_once_its_topic_is
     wait_for_open(&rig, 5);
     eventually("nothing to be owed", || value(&relay, "walpost_owed_records", &[]) == 0.0);
     wait_until_ready(&relay);
-    assert_eq!(value(&relay, "walpost_dead_letters_open", &[]), 5.0);
-    assert_eq!(value(&relay, "walpost_parked_keys", &[]), 2.0);
+    wait_for_value(&relay, "walpost_dead_letters_open", &[], 5.0);
+    wait_for_value(&relay, "walpost_parked_keys", &[], 2.0);
     let causes: Vec<_> = open(&rig, &["--key", "a"]).iter().map(|letter| letter["cause"].clone()).collect();
     assert_eq!(causes, ["row", "parked", "parked", "parked"]);
     let status: Value = serde_json::from_str(&rig.call(&["status", "--json"]).output).unwrap();

@@ -4,7 +4,7 @@ use walpost_testkit::checker::Repeats;
 use walpost_testkit::servers::{shared_kafka, shared_postgres};
 
 use super::{Sign, assert_over, assert_seen, start_ready};
-use crate::observe::{readiness, value};
+use crate::observe::{readiness, value, wait_for_value};
 use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
 /// What is seen of a broker that is away while nothing is on its way to it.
@@ -48,7 +48,7 @@ fn a_broker_that_is_frozen_or_killed_is_noticed_while_nothing_is_owed_and_found_
     assert_over(&mut rig, &relay);
     relay.wait_for_log_since(lines, "Kafka answers again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);
-    assert_eq!(value(&relay, "walpost_delivered_records_total", &[]), 20.0);
+    wait_for_value(&relay, "walpost_delivered_records_total", &[], 20.0);
     relay.stop(LIMIT).unwrap().assert_success();
 }
 

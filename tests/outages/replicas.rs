@@ -4,7 +4,7 @@ use walpost_testkit::checker::Repeats;
 use walpost_testkit::servers::{Kafka, shared_postgres};
 
 use super::{assert_over, assert_seen, broker::UNACKNOWLEDGED, start_ready};
-use crate::observe::value;
+use crate::observe::{value, wait_for_value};
 use crate::rig::{LIMIT, PARTITIONS, Rig, breakable_kafka};
 
 #[test]
@@ -33,7 +33,7 @@ fn what_too_few_replicas_would_keep_is_held_and_not_set_aside_until_they_are_eno
     assert_seen(&mut rig, &relay, &UNACKNOWLEDGED);
     let line = relay.wait_for_log("what is owed does not move", LIMIT).unwrap();
     assert!(line.contains(UNACKNOWLEDGED.reason), "{line}");
-    assert_eq!(value(&relay, "walpost_owed_records", &[]), 10.0);
+    wait_for_value(&relay, "walpost_owed_records", &[], 10.0);
     assert_eq!(rig.value("SELECT count(*) FROM walpost.dead_letter"), "0");
     want_in_step("1");
     assert_over(&mut rig, &relay);

@@ -1,7 +1,7 @@
 //! The broker is there and does not take what it took before: the topic is gone, a right or a password was taken away.
 
 use walpost_testkit::checker::Repeats;
-use walpost_testkit::servers::{kafka_tool, shared_kafka, shared_postgres};
+use walpost_testkit::servers::{KafkaUser, Right, shared_kafka, shared_postgres};
 
 use super::{Figure, Sign, assert_over, assert_seen, start_ready};
 use crate::observe::value;
@@ -44,40 +44,24 @@ fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_ma
     relay.stop(LIMIT).unwrap().assert_success();
 }
 
-/// Runs one of Kafka's programs against the guarded broker, as its superuser.
+/// Gives or takes the right to produce to the topics, and waits until the broker goes by it.
 #[track_caller]
-fn administer(class: &str, arguments: &[&str]) {
-    let mut tool = kafka_tool(class).unwrap();
-    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
-}
-
-#[track_caller]
-fn set_password(user: &str, password: &str) {
-    let credentials = format!("SCRAM-SHA-512=[password={password}]");
-    let user = ["--entity-type", "users", "--entity-name", user];
-    administer(
-        "org.apache.kafka.tools.ConfigCommand",
-        &[&["--alter", "--add-config", &credentials], &user as &[_]].concat(),
-    );
-}
-
-#[track_caller]
-fn allow_to_produce(rig: &Rig, user: &str, is_allowed: bool) {
-    let (principal, prefix) = (format!("User:{user}"), rig.topic(""));
-    let act: &[&str] = if is_allowed { &["--add"] } else { &["--remove", "--force"] };
-    let right = ["--allow-principal", &principal, "--producer", "--topic", &prefix];
-    let pattern = ["--resource-pattern-type", "prefixed"];
-    administer("org.apache.kafka.tools.AclCommand", &[act, &right, &pattern].concat());
+fn allow_to_produce(rig: &Rig, user: &KafkaUser<'_>, is_allowed: bool) {
+    let prefix = rig.topic("");
+    let what = ["--producer", "--topic", &prefix, "--resource-pattern-type", "prefixed"];
+    user.allow(is_allowed, &what).unwrap();
+    for topic in rig.outboxes[0].topics() {
+        user.wait_until_allowed(is_allowed, Right::Write, &topic).unwrap();
+    }
 }
 
 /// A relay of a user of its own on the guarded broker, who may produce to its topics.
-fn restricted(label: &str) -> (Rig, String) {
+fn restricted(label: &str) -> (Rig, KafkaUser<'static>) {
     let mut rig = Rig::ready_on(shared_postgres(), guarded_kafka().endpoint(), label, &["public.outbox"]);
-    let user = rig.database.name().to_owned();
-    set_password(&user, PASSWORD);
+    let name = rig.database.name().to_owned();
+    let user = guarded_kafka().add_user(&name, PASSWORD).unwrap();
     allow_to_produce(&rig, &user, true);
-    log_in(&mut rig, &user, "SCRAM-SHA-512", PASSWORD);
+    log_in(&mut rig, &name, "SCRAM-SHA-512", PASSWORD);
     (rig, user)
 }
 
@@ -107,12 +91,12 @@ fn a_right_that_is_taken_away_holds_the_stream_until_it_is_given_back() {
 
 #[test]
 fn a_password_that_is_changed_under_a_running_relay_is_told_and_waited_for_until_it_is_put_back() {
-    let (mut rig, user) = restricted("rotated");
+    let (mut rig, mut user) = restricted("rotated");
     let relay = start_ready(&mut rig);
     rig.insert("before", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);
     // The broker asks for it again every few seconds.
-    set_password(&user, NEXT_PASSWORD);
+    user.set_password(NEXT_PASSWORD).unwrap();
     relay.wait_for_log("a broker does not let walpost in", LIMIT).unwrap();
     let (state, away) = ("streaming", "the sink has been away for");
     let figure: Figure<'_> = ("walpost_sink_away_seconds", &[]);
@@ -121,7 +105,7 @@ fn a_password_that_is_changed_under_a_running_relay_is_told_and_waited_for_until
     let unacknowledged = "the sink has not acknowledged anything for";
     let figure: Figure<'_> = ("walpost_unacknowledged_seconds", &[]);
     assert_seen(&mut rig, &relay, &Sign { state, reason: unacknowledged, figure, at_least: 1.0 });
-    set_password(&user, PASSWORD);
+    user.set_password(PASSWORD).unwrap();
     assert_over(&mut rig, &relay);
     relay.wait_for_log("Kafka answers again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);

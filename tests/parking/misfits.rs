@@ -3,7 +3,7 @@
 use walpost_testkit::servers::shared_kafka;
 
 use super::{stop, wait_for_open};
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{value, wait_for_value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// Four outboxes of one relay: no topic, no text for the key, no such partition, and one without a fault.
@@ -74,7 +74,7 @@ fn a_row_of_which_no_record_can_be_made_is_set_aside_with_its_reason_and_only_it
         assert!(found[6].contains(expected[6]), "{found:?}");
     }
     wait_until_ready(&relay);
-    assert_eq!(value(&relay, "walpost_parked_keys", &[]), 4.0);
+    wait_for_value(&relay, "walpost_parked_keys", &[], 4.0);
     // What can never be sent comes back, and can be dropped; what it held up goes.
     rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
     eventually("the bad ones to come back", || {
@@ -101,7 +101,7 @@ fn a_bad_row_whose_key_is_null_holds_nothing_up() {
     wait_for_open(&rig, 2);
     let found = rig.sql("SELECT event_id, cause, queue IS NULL FROM walpost.dead_letter ORDER BY id");
     assert_eq!(found, [["1", "row", "t"], ["3", "row", "t"]]);
-    assert_eq!(value(&relay, "walpost_parked_keys", &[]), 0.0);
+    wait_for_value(&relay, "walpost_parked_keys", &[], 0.0);
     wait_until_ready(&relay);
     stop(relay);
 }

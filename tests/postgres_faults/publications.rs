@@ -5,7 +5,7 @@ use walpost_testkit::checker::Repeats;
 
 use super::slots::{behind_its_back, dated, fill_and_go_on};
 use super::watched::{Watched, findings};
-use crate::observe::{readiness, value};
+use crate::observe::{readiness, value, wait_for_value};
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// Whether the server ends the stream at a publication that was not there when a row was committed. 18 passes over the row.
@@ -74,7 +74,7 @@ fn an_outbox_that_was_out_of_its_publication_for_a_moment_is_told_and_its_rows_a
                 let told = relay.wait_for_log("taken out of its publication and put back", LIMIT).unwrap();
                 let words = ["ERROR", "table=public.outbox", "walpost repair --fill --since TIME"];
                 assert!(words.iter().all(|word| told.contains(word)), "{told}");
-                assert_eq!(value(&relay, "walpost_publication_breaks_total", &[]), 1.0);
+                wait_for_value(&relay, "walpost_publication_breaks_total", &[], 1.0);
                 assert!(readiness(&relay).0, "it goes on");
                 relay.stop(LIMIT).unwrap().assert_success();
                 fill_and_go_on(&rig);
@@ -157,7 +157,7 @@ fn a_publication_that_is_dropped_and_made_anew_is_told_and_its_rows_are_filled_i
     if minds {
         relay.wait(LIMIT).unwrap().assert_said(4, &["42704", "walpost repair --fill --since TIME"]);
     } else {
-        assert_eq!(value(&relay, "walpost_publication_breaks_total", &[]), 1.0);
+        wait_for_value(&relay, "walpost_publication_breaks_total", &[], 1.0);
         relay.stop(LIMIT).unwrap().assert_success();
     }
     fill_and_go_on(&rig);

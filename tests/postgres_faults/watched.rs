@@ -3,7 +3,7 @@
 use serde_json::Value;
 use walpost_testkit::relay::Relay;
 
-use crate::observe::{metrics, value, wait_until_ready, wait_until_unready};
+use crate::observe::{metrics, wait_for_value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// What is seen of a fault while it lasts.
@@ -48,7 +48,7 @@ impl Watched {
     pub(super) fn wait_until_well(&self) {
         wait_until_ready(&self.relay);
         eventually("status to find nothing", || self.rig.call(&["status", "--json"]).code() == Some(0));
-        assert_eq!(value(&self.relay, "walpost_ready", &[]), 1.0);
+        wait_for_value(&self.relay, "walpost_ready", &[], 1.0);
     }
 
     /// How often a connection was made anew for this cause.

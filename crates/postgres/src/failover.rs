@@ -80,7 +80,7 @@ pub fn findings(found: &Failover, is_wanted: bool) -> Vec<Finding> {
         ));
     }
     if *standbys > 0 && waits_for.trim().is_empty() {
-        let sentence = "the server has standbys and does not wait for them: what is published may be lost with the primary, and its place in the log taken by other rows";
+        let sentence = "the server has standbys and does not wait for them: what is published may be lost with the primary, and its place in the WAL taken by other rows";
         let remedy = "run ALTER SYSTEM SET synchronized_standby_slots = '…' with the physical slots of the standbys that may take over, and SELECT pg_reload_conf()";
         findings.push(Finding::warning("synchronized_standby_slots", sentence, remedy));
     }

@@ -52,7 +52,7 @@ fn server(server: &Server, found: &mut Vec<Finding>) {
     }
     if server.max_slot_wal_keep_mb < 0 {
         let sentence =
-            "max_slot_wal_keep_size is unlimited: while walpost is away, the log grows until the disk is full";
+            "max_slot_wal_keep_size is unlimited: while walpost is away, the WAL grows until the disk is full";
         let remedy = "set a limit that leaves room for the longest outage, and an alarm on the slot's retained log; beyond it the slot is lost";
         found.push(Finding::warning("max_slot_wal_keep_size", sentence, remedy));
     }

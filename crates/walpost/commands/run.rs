@@ -63,7 +63,7 @@ async fn relay(settings: Settings, until: Option<Lsn>) -> Outcome {
     let (sink, outcome) = supervisor.run(on_first_stream).await;
     sink.close(CLOSE_TIMEOUT).await;
     if outcome.is_ok() {
-        tracing::info!("stopped; everything that was taken from the log is delivered and checkpointed");
+        tracing::info!("stopped; everything that was taken from the WAL is delivered and checkpointed");
     }
     outcome
 }

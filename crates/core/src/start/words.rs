@@ -50,14 +50,14 @@ impl StartState {
                 "there is a slot and no checkpoint; starting at the slot's confirmed position {start}, trusting that nothing before it is owed"
             ),
             Self::SlotMissing { slot, position } => format!(
-                "the checkpoint stands at {position} and the slot \"{slot}\" does not exist: the log since then is no longer kept, so rows may be missing"
+                "the checkpoint stands at {position} and the slot \"{slot}\" does not exist: the WAL since then is no longer kept, so rows may be missing"
             ),
             Self::SlotBusy { slot, pid: Some(pid) } => {
                 format!("the slot \"{slot}\" is read by process {pid} of the server")
             }
             Self::SlotBusy { slot, pid: None } => format!("the slot \"{slot}\" is read by another session"),
             Self::SlotLost { slot, reason } => format!(
-                "the server has invalidated the slot \"{slot}\" ({reason}): the log that it needs is gone, so rows may be missing"
+                "the server has invalidated the slot \"{slot}\" ({reason}): the WAL that it needs is gone, so rows may be missing"
             ),
             Self::SlotAhead { slot, confirmed, position } => format!(
                 "the slot \"{slot}\" is confirmed up to {confirmed} and the checkpoint stands at {position}: somebody moved the slot or made it anew, and the rows in between may be missing"

@@ -33,7 +33,7 @@ pub fn unreferable(inspected: &InspectedTable, publications: &[Publication]) -> 
         let remedy = format!(
             "give it a primary key and run ALTER TABLE {quoted} REPLICA IDENTITY DEFAULT, or ALTER TABLE {quoted} REPLICA IDENTITY USING INDEX with a unique one, {KEEP}"
         );
-        let sentence = "the log does not tell its rows apart by a key, so a dead letter can keep no reference to one";
+        let sentence = "the WAL does not tell its rows apart by a key, so a dead letter can keep no reference to one";
         return Some(Finding::error(subject_of(name), sentence, remedy));
     }
     let published = publications.iter().flat_map(|publication| &publication.tables).filter(|table| table.name == *name);
@@ -75,12 +75,12 @@ fn missing(inspected: &InspectedTable) -> Finding {
 fn shape(subject: &OutboxSubject, table: &Table, found: &mut Vec<Finding>) {
     let name = subject_of(&subject.table);
     if !matches!(table.kind, 'r' | 'p') {
-        let sentence = "it is a view or foreign table, whose rows never reach the log";
+        let sentence = "it is a view or foreign table, whose rows never reach the WAL";
         found.push(Finding::error(&name, sentence, "name the table that is written to"));
     }
     if table.is_unlogged {
         let remedy = format!("run ALTER TABLE {} SET LOGGED", quote_table(&subject.table));
-        found.push(Finding::error(&name, "it is unlogged or temporary, so its rows never reach the log", remedy));
+        found.push(Finding::error(&name, "it is unlogged or temporary, so its rows never reach the WAL", remedy));
     }
     if let Some(root) = &table.root {
         let sentence = format!("it is a partition of {root}, under whose name its rows come");

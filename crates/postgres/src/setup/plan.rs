@@ -77,7 +77,7 @@ fn publications(settings: &SetupSettings, facts: &Facts, plan: &mut Plan) {
         match facts.publications.iter().find(|publication| publication.name == *name) {
             // Its log could not be read: a slot decodes with the catalogue as it was, without the publication.
             None if facts.slot.is_some() => plan.obstacles.push(format!(
-                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the log of a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or {}",
+                "the publication \"{name}\" does not exist and the slot \"{slot}\" does: the WAL of a slot cannot be read through a younger publication; name the publication that the slot was read with in source.publication, or {}",
                 younger(name, &settings.outboxes),
                 slot = settings.slot
             )),
@@ -226,7 +226,7 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
             plan.steps.push(Step {
                 kind: StepKind::Slot,
                 sql: slot_sql(name, failover),
-                reason: "keeps the log from now on; the server waits for the transactions that are running".to_owned(),
+                reason: "keeps the WAL from now on; the server waits for the transactions that are running".to_owned(),
             });
         }
         Some(slot) => {

@@ -278,7 +278,7 @@ impl Desk {
 
     fn widen(&self, bytes: u32) -> Result<(), Error> {
         let bytes = bytes.to_string();
-        let configure = |topic: &String| self.kafka.configure_topic(topic, &[("max.message.bytes", &bytes)]);
+        let configure = |topic: &String| self.kafka.order_configuration(topic, &[("max.message.bytes", &bytes)]);
         self.topics.iter().try_for_each(configure).map_err(Error::from)
     }
 

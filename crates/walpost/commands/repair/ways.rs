@@ -65,7 +65,7 @@ pub(super) fn adopting(found: &Found) -> Result<String, Vec<String>> {
         )]);
     }
     let loses_nothing = format!(
-        "loses nothing that this server has: the log from {confirmed} on is kept; repeats what was published after it"
+        "loses nothing that this server has: the WAL from {confirmed} on is kept; repeats what was published after it"
     );
     Ok(match &found.state {
         StartState::SlotAhead { position, .. } => {

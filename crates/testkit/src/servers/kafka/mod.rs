@@ -3,12 +3,18 @@
 pub(super) mod archive;
 mod builder;
 #[cfg(feature = "clients")]
+mod probe;
+#[cfg(feature = "clients")]
 mod topics;
+#[cfg(feature = "clients")]
+mod users;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use builder::KafkaBuilder;
+#[cfg(feature = "clients")]
+pub use users::{KafkaUser, Right};
 
 use super::install::java_arguments;
 use super::jars::Jars;

@@ -6,15 +6,19 @@ use std::time::{Duration, Instant};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::KafkaEndpoint;
-use crate::servers::{Error, Result};
+use super::probe::{Probe, Refusal};
+use crate::servers::{Error, Result, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Between two questions whether a topic is gone.
 const POLL: Duration = Duration::from_millis(50);
+/// More than a batch is larger than the value of its only record, where that has neither key nor headers.
+const BATCH_BYTES: usize = 100;
 
 impl KafkaEndpoint {
     /// Makes a topic and returns when the broker has it. May be called from anywhere, also from within a runtime,
@@ -60,18 +64,43 @@ impl KafkaEndpoint {
         self.create(&[NewTopic::new(name, partitions, TopicReplication::Fixed(replicas))], name)
     }
 
-    /// Gives a topic this configuration and no other.
+    /// Gives a topic this configuration and no other. Where it says how large records may be, this returns when each partition goes by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaEndpoint::create_topic`], and [`Error::TimedOut`].
+    pub fn configure_topic(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
+        self.order_configuration(name, configuration)?;
+        let limit = configuration.iter().find(|(key, _)| *key == "max.message.bytes");
+        limit.and_then(|(_, bytes)| bytes.parse().ok()).map_or(Ok(()), |bytes| self.wait_until_limited(name, bytes))
+    }
+
+    /// As [`KafkaEndpoint::configure_topic`], and returns when the broker says that it will go by it.
     ///
     /// # Errors
     ///
     /// As [`KafkaEndpoint::create_topic`].
-    pub fn configure_topic(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
+    pub fn order_configuration(&self, name: &str, configuration: &[(&str, &str)]) -> Result<()> {
         let nothing_else = AlterConfig::new(ResourceSpecifier::Topic(name));
         let wanted = configuration.iter().fold(nothing_else, |wanted, (key, value)| wanted.set(key, value));
         self.ask(&format!("cannot configure the topic {name}"), async |admin, options| {
             let results = admin.alter_configs([&wanted], options).await?;
             results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
         })
+    }
+
+    fn wait_until_limited(&self, topic: &str, bytes: usize) -> Result<()> {
+        let mut client = ClientConfig::new();
+        client.set("bootstrap.servers", self.bootstrap());
+        let failed = |source| Error::Kafka { doing: format!("cannot see the partitions of the topic {topic}"), source };
+        let probe = Probe::new(&client).map_err(failed)?;
+        for partition in 0..partitions_of(&client, topic).map_err(failed)? {
+            wait_until(&format!("{topic}/{partition} to take {bytes} bytes at most"), LIMIT, || {
+                probe.ask(topic, partition, bytes.saturating_sub(BATCH_BYTES)) == Ok(Refusal::OfItself)
+                    && probe.ask(topic, partition, bytes) == Ok(Refusal::TooLarge)
+            })?;
+        }
+        Ok(())
     }
 
     /// Deletes a topic, and waits until the broker knows it no more: before that it still takes records, which go with it.
@@ -123,10 +152,15 @@ impl KafkaEndpoint {
     }
 }
 
+fn partitions_of(client: &ClientConfig, topic: &str) -> KafkaResult<i32> {
+    let consumer: BaseConsumer = client.create()?;
+    let metadata = consumer.fetch_metadata(Some(topic), LIMIT)?;
+    let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
+    i32::try_from(partitions).map_err(|_| KafkaError::AdminOp(RDKafkaErrorCode::InvalidPartitions))
+}
+
 #[cfg(test)]
 mod tests {
-    use rdkafka::consumer::{BaseConsumer, Consumer as _};
-
     use super::*;
     use crate::servers::{Kafka, shared_kafka};
 
@@ -136,6 +170,22 @@ mod tests {
         let name = format!("made-once-{}", std::process::id());
         kafka.create_topic_with(&name, 3, &[("cleanup.policy", "compact")]).unwrap();
         assert!(kafka.create_topic(&name, 3).unwrap_err().to_string().contains(&name));
+    }
+
+    #[test]
+    fn a_topic_goes_by_its_limit_once_it_is_set_and_nothing_is_left_in_it_by_the_question() {
+        let kafka = shared_kafka();
+        let name = format!("limited-{}", std::process::id());
+        kafka.create_topic(&name, 2).unwrap();
+        let mut client = ClientConfig::new();
+        client.set("bootstrap.servers", kafka.bootstrap());
+        for (limit, is_taken) in [("1000", false), ("3000", true)] {
+            kafka.configure_topic(&name, &[("max.message.bytes", limit)]).unwrap();
+            let said = Probe::new(&client).unwrap().ask(&name, 1, 2_000).unwrap();
+            assert_eq!(said, if is_taken { Refusal::OfItself } else { Refusal::TooLarge });
+        }
+        let consumer: BaseConsumer = client.create().unwrap();
+        assert_eq!(consumer.fetch_watermarks(&name, 1, LIMIT).unwrap(), (0, 0));
     }
 
     #[test]
