@@ -19,7 +19,7 @@ use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::{KafkaEndpoint, shared_kafka, shared_postgres};
 
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{assert_told, value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, PARTITIONS, Rig, breakable_kafka, eventually};
 
 /// Names of one test.
@@ -427,7 +427,7 @@ fn letters_that_cannot_be_read_are_told_with_what_to_do_while_events_go_on() {
     wait_until_ready(&relay);
     shared_kafka().delete_topic(&format!("letters-{}", rig.database.name())).unwrap();
     wait_until_unready(&relay, "streaming", "marked dead letters cannot be read, for");
-    wait_until_unready(&relay, "streaming", "run: walpost init");
+    assert_told(&rig, &relay, "streaming", "run: walpost init");
     let before = value(&relay, "walpost_delivered_records_total", &[]);
     rig.insert("b", 0, 5);
     eventually("events", || value(&relay, "walpost_delivered_records_total", &[]) >= before + 5.0);
@@ -458,7 +458,7 @@ fn a_topic_of_letters_that_takes_none_holds_the_group_and_does_not_end_the_relay
     rig.insert("b", 1, 3);
     let said = relay.wait_for_log("a dead letter cannot be written", LIMIT).unwrap();
     assert!(said.contains(&topic), "{said}");
-    wait_until_unready(&relay, "reconnecting", "a dead letter cannot be written");
+    assert_told(&rig, &relay, "reconnecting", "a dead letter cannot be written");
     assert!(relay.is_running(), "{}", relay.log());
     shared_kafka().configure_topic(&topic, &[("max.message.bytes", "1048588")]).unwrap();
     assert_mended_and_sent(&rig, relay);

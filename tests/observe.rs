@@ -46,6 +46,24 @@ pub(crate) fn readiness(relay: &Relay) -> (bool, String, String) {
     (is_ready, said["state"].as_str().unwrap().to_owned(), reasons.join("; "))
 }
 
+/// Waits until it is not ready for this reason, which `walpost status` has to say too.
+#[track_caller]
+pub(crate) fn assert_told(rig: &Rig, relay: &Relay, state: &str, reason: &str) {
+    wait_until_unready(relay, state, reason);
+    let said = status(rig, relay);
+    let findings = said["findings"].to_string();
+    assert!(said["healthy"] == false && findings.contains(reason), "{reason:?} is not in {said}");
+}
+
+/// What `walpost status --json` says of this relay. It has to end with 10 if it finds anything, and with 0 if not.
+#[track_caller]
+pub(crate) fn status(rig: &Rig, relay: &Relay) -> Value {
+    let ended = rig.status_of(relay, &["--json"]);
+    let said: Value = serde_json::from_str(&ended.output).unwrap();
+    ended.assert_said(if said["healthy"] == true { 0 } else { 10 }, &[]);
+    said
+}
+
 #[track_caller]
 pub(crate) fn wait_until_ready(relay: &Relay) {
     eventually("the relay to be ready", || readiness(relay).0);

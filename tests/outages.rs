@@ -11,11 +11,10 @@ mod process;
 mod replicas;
 mod routes;
 
-use serde_json::Value;
 use walpost_testkit::relay::Relay;
 
-use crate::observe::{readiness, value, wait_until_ready, wait_until_unready};
-use crate::rig::{LIMIT, Rig, eventually};
+use crate::observe::{assert_told, readiness, status, value, wait_until_ready, wait_until_unready};
+use crate::rig::{Rig, eventually};
 
 /// Standing still so long with something owed, or with a sink that is away, is told. In milliseconds.
 const STALLED_AFTER: &str = "1000";
@@ -42,34 +41,18 @@ fn start_ready(rig: &mut Rig) -> Relay {
     relay
 }
 
-/// What `walpost status --json` says of this relay. It has to end with 10 if it names anything, and with 0 if not.
-#[track_caller]
-fn status(rig: &mut Rig, relay: &Relay) -> Value {
-    let address = relay.http_address(LIMIT).unwrap();
-    let listen = |rig: &mut Rig, address: &str| rig.configure(|config| config.set("http", "listen", address));
-    listen(rig, &format!("\"{address}\""));
-    let ended = rig.call(&["status", "--json"]);
-    // Those that are started from now on choose their own.
-    listen(rig, r#""127.0.0.1:0""#);
-    let said: Value = serde_json::from_str(&ended.output).unwrap();
-    ended.assert_said(if said["healthy"] == true { 0 } else { 10 }, &[]);
-    said
-}
-
 /// Waits until all of an operator's windows show it.
 #[track_caller]
-fn assert_seen(rig: &mut Rig, relay: &Relay, sign: &Sign<'_>) {
+fn assert_seen(rig: &Rig, relay: &Relay, sign: &Sign<'_>) {
     let Sign { state, reason, figure: (name, labels), at_least } = *sign;
     wait_until_unready(relay, state, reason);
     eventually(&format!("{name} {labels:?} to be {at_least}"), || value(relay, name, labels) >= at_least);
-    let said = status(rig, relay);
-    let findings = said["findings"].to_string();
-    assert!(said["healthy"] == false && findings.contains(reason), "{reason:?} is not in {said}");
+    assert_told(rig, relay, state, reason);
 }
 
 /// Waits until nothing of it is left.
 #[track_caller]
-fn assert_over(rig: &mut Rig, relay: &Relay) {
+fn assert_over(rig: &Rig, relay: &Relay) {
     wait_until_ready(relay);
     eventually("nothing to be owed", || value(relay, "walpost_owed_records", &[]) == 0.0);
     for figure in ["walpost_sink_away_seconds", "walpost_unacknowledged_seconds"] {

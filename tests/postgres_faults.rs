@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use walpost_testkit::checker::Repeats;
+use walpost_testkit::proxy::{Cut, Direction, Proxy};
 use walpost_testkit::servers::{Identity, Postgres, Signal, Stop, shared_kafka};
 use walpost_testkit::workload::Running;
 
@@ -39,6 +40,8 @@ struct Stage {
     running: Running,
     /// Sessions that take what the relay needs.
     others: Vec<Child>,
+    /// The network by which the relay reaches the server.
+    network: Proxy,
     postgres: Postgres,
 }
 
@@ -81,6 +84,12 @@ impl Stage {
         eventually("the relay to have no session", || {
             self.postgres.endpoint().value("postgres", count).unwrap() == "0"
         });
+    }
+
+    /// What hangs in it is never heard of again.
+    fn mend_network(&mut self) {
+        self.network.cut(Cut::Reset);
+        self.network.pass();
     }
 
     fn stop_postgres(&mut self, mode: Stop) {
@@ -291,18 +300,66 @@ const FAULTS: &[Fault] = &[
     },
 ];
 
+/// For a relay that reaches the server by the network that fails.
+const NETWORK_FAULTS: &[Fault] = &[
+    Fault {
+        name: "the network is cut within a row, and refuses",
+        strike: |stage| {
+            stage.network.refuse();
+            stage.network.cut_after(Direction::ToClient, 301, Cut::Reset);
+            eventually("the cut", || !stage.network.is_cut_pending());
+            stage.network.cut(Cut::Reset);
+        },
+        sight: DOWN,
+        log: "trying again",
+        cause: "source_lost",
+        heal: Stage::mend_network,
+    },
+    Fault {
+        name: "the network falls silent",
+        strike: |stage| stage.network.stall(),
+        sight: HANGS,
+        log: SILENT,
+        cause: "source_silent",
+        heal: Stage::mend_network,
+    },
+    Fault {
+        name: "the network is half-open, and the server believes that the relay is gone",
+        strike: |stage| stage.network.half_open(),
+        sight: HANGS,
+        log: SILENT,
+        cause: "source_silent",
+        heal: Stage::mend_network,
+    },
+];
+
 #[test]
 fn every_outage_of_postgresql_is_seen_while_it_lasts_and_costs_no_row_and_no_repeat() {
+    assert_seen_and_harmless("outages", FAULTS, false);
+}
+
+#[test]
+fn every_outage_of_the_network_to_postgresql_is_seen_while_it_lasts_and_costs_no_row_and_no_repeat() {
+    assert_seen_and_harmless("partings", NETWORK_FAULTS, true);
+}
+
+#[track_caller]
+fn assert_seen_and_harmless(label: &str, faults: &[Fault], is_by_network: bool) {
     let postgres = Postgres::builder().setting("max_wal_senders", "3").start().unwrap();
-    let mut rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), "outages", &["public.outbox"]);
+    let mut rig = Rig::ready_on(postgres.endpoint(), shared_kafka(), label, &["public.outbox"]);
+    let network = Proxy::to_port(postgres.endpoint().port()).unwrap();
     roles::act_as(&mut rig, "relay", None);
+    if is_by_network {
+        let url = format!("postgres://relay@{}/{}", network.address(), rig.database.name());
+        rig.configure(|config| config.set("source", "url", &format!("{url:?}")));
+    }
     rig.configure(|config| {
         config.set("source", "wal_sender_timeout_ms", "2000").set("source", "connect_timeout_ms", "2000")
     });
     let watched = Watched::start(rig);
     let running = watched.rig.workload().writers(2).pause(Duration::from_millis(10)).start();
-    let mut stage = Stage { watched, running, others: Vec::new(), postgres };
-    for fault in FAULTS {
+    let mut stage = Stage { watched, running, others: Vec::new(), network, postgres };
+    for fault in faults {
         eprintln!("{}", fault.name);
         stage.running.wait_for_more_rows(20, LIMIT).unwrap();
         let (lines, counted) = (stage.watched.relay.log_lines(), stage.watched.reconnects(fault.cause));

@@ -244,6 +244,18 @@ impl Rig {
         self.walpost.call(arguments).unwrap()
     }
 
+    /// Runs `walpost status` with these arguments where it finds this relay.
+    #[track_caller]
+    pub(crate) fn status_of(&self, relay: &Relay, arguments: &[&str]) -> Ended {
+        let address = relay.http_address(LIMIT).unwrap();
+        let theirs = self.config.clone().set("http", "listen", &format!("\"{address}\""));
+        self.walpost.configure(&theirs).unwrap();
+        let ended = self.call(&[&["status"], arguments].concat());
+        // Relays that are started from now on choose their own.
+        self.walpost.configure(&self.config).unwrap();
+        ended
+    }
+
     /// Starts `walpost run`.
     #[track_caller]
     pub(crate) fn start(&self) -> Relay {

@@ -6,7 +6,7 @@ use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::{KafkaUser, Right};
 
 use super::topic::{insert_large, narrow, open, stop, wait_for_open};
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{assert_told, value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, eventually};
 use crate::security::{guarded_kafka, log_in};
 
@@ -67,19 +67,17 @@ fn restricted(label: &str) -> (Rig, Rights) {
     (rig, rights)
 }
 
-/// Has `walpost status` ask this relay, and answers what it says.
-fn status(rig: &mut Rig, relay: &Relay) -> String {
-    let address = relay.http_address(LIMIT).unwrap();
-    rig.configure(|config| config.set("http", "listen", &toml_string(&address.to_string())));
-    let ended = rig.call(&["status"]);
-    rig.configure(|config| config.set("http", "listen", r#""127.0.0.1:0""#));
+/// What `walpost status` says of this relay, which is not well.
+#[track_caller]
+fn status(rig: &Rig, relay: &Relay) -> String {
+    let ended = rig.status_of(relay, &[]);
     ended.assert_said(10, &[]);
     ended.output
 }
 
 #[test]
 fn the_right_to_write_letters_that_is_taken_away_holds_a_bad_row_until_it_is_given_back() {
-    let (mut rig, rights) = restricted("unwritable");
+    let (rig, rights) = restricted("unwritable");
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);
     wait_for_open(&rig, 1);
@@ -89,7 +87,7 @@ fn the_right_to_write_letters_that_is_taken_away_holds_a_bad_row_until_it_is_giv
     rig.insert("c", 3, 5);
     let reason = "the dead letters cannot be written";
     wait_until_unready(&relay, "holding", reason);
-    let said = status(&mut rig, &relay);
+    let said = status(&rig, &relay);
     assert!(said.contains(reason) && said.contains(&rights.letters), "{said}");
     relay.wait_for_log("the dead letters could not be reached", LIMIT).unwrap();
     // To look, reading is enough; to mark is to write.
@@ -105,7 +103,7 @@ fn the_right_to_write_letters_that_is_taken_away_holds_a_bad_row_until_it_is_giv
 
 #[test]
 fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_event() {
-    let (mut rig, rights) = restricted("unreadable");
+    let (rig, rights) = restricted("unreadable");
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);
     rig.insert("a", 1, 1);
@@ -120,7 +118,7 @@ fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_eve
     wait_until_unready(&relay, "streaming", "marked dead letters cannot be read");
     insert_large(&rig, "d", 8, 9_000);
     wait_until_unready(&relay, "holding", "the dead letters cannot be written: the dead letters cannot be read");
-    let said = status(&mut rig, &relay);
+    let said = status(&rig, &relay);
     assert!(said.contains("cannot be read") && said.contains(&rights.letters), "{said}");
     rights.give(&["Read"]);
     wait_for_open(&rig, 4);
@@ -136,7 +134,7 @@ fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_eve
 
 #[test]
 fn a_topic_of_letters_that_nobody_lets_the_relay_see_is_told_and_waited_for() {
-    let (mut rig, rights) = restricted("unseen");
+    let (rig, rights) = restricted("unseen");
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);
     wait_for_open(&rig, 1);
@@ -145,7 +143,7 @@ fn a_topic_of_letters_that_nobody_lets_the_relay_see_is_told_and_waited_for() {
     insert_large(&rig, "b", 1, 9_000);
     rig.insert("c", 2, 5);
     wait_until_unready(&relay, "holding", "the dead letters cannot be");
-    let said = status(&mut rig, &relay);
+    let said = status(&rig, &relay);
     assert!(said.contains(&rights.letters), "{said}");
     rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
     rights.give(&["Read", "Write", "Describe"]);
@@ -174,7 +172,7 @@ fn with_exactly_once_the_whole_group_waits_for_a_right_to_write_letters_and_the_
     rights.take(&["Write"]);
     insert_large(&rig, "b", 1, 9_000);
     rig.insert("c", 3, 5);
-    wait_until_unready(&relay, "reconnecting", "a dead letter cannot be written");
+    assert_told(&rig, &relay, "reconnecting", "a dead letter cannot be written");
     let said = relay.wait_for_log("a dead letter cannot be written", LIMIT).unwrap();
     for word in [&rights.letters as &str, "Topic authorization failed", "walpost check"] {
         assert!(said.contains(word), "{word} in {said}");

@@ -30,22 +30,22 @@ fn a_broker_that_is_frozen_or_killed_is_noticed_while_nothing_is_owed_and_found_
     // This process has published nothing, and knows of no topic.
     let relay = start_ready(&mut rig);
     kafka.sigstop().unwrap();
-    assert_seen(&mut rig, &relay, &AWAY);
+    assert_seen(&rig, &relay, &AWAY);
     relay.wait_for_log("Kafka is away, records wait", LIMIT).unwrap();
     kafka.sigcont().unwrap();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.wait_for_log("Kafka answers again", LIMIT).unwrap();
     assert_eq!(value(&relay, "walpost_delivered_records_total", &[]), 0.0);
     rig.insert("between", 0, 10);
     eventually("ten records", || value(&relay, "walpost_delivered_records_total", &[]) >= 10.0);
     let lines = relay.log_lines();
     kafka.kill9().unwrap();
-    assert_seen(&mut rig, &relay, &AWAY);
+    assert_seen(&rig, &relay, &AWAY);
     relay.wait_for_log_since(lines, "Kafka is away, records wait", LIMIT).unwrap();
     rig.insert("killed", 0, 10);
-    assert_seen(&mut rig, &relay, &UNACKNOWLEDGED);
+    assert_seen(&rig, &relay, &UNACKNOWLEDGED);
     kafka.start_again().unwrap();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.wait_for_log_since(lines, "Kafka answers again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);
     wait_for_value(&relay, "walpost_delivered_records_total", &[], 20.0);
@@ -60,12 +60,12 @@ fn a_broker_that_is_restarted_on_its_log_gets_everything_once() {
     let running = rig.workload().pause(std::time::Duration::from_millis(5)).start();
     running.wait_for_more_rows(100, LIMIT).unwrap();
     kafka.stop(LIMIT).unwrap();
-    assert_seen(&mut rig, &relay, &UNACKNOWLEDGED);
+    assert_seen(&rig, &relay, &UNACKNOWLEDGED);
     relay.wait_for_log("Kafka is away, records wait", LIMIT).unwrap();
     kafka.start_again().unwrap();
     running.wait_for_more_rows(100, LIMIT).unwrap();
     let _ = running.stop();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.wait_for_log("Kafka answers again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
@@ -84,11 +84,11 @@ fn the_name_of_a_broker_that_does_not_resolve_is_told_while_nothing_is_owed() {
         !is_ready && reasons.contains("the sink has been away for") && reasons.contains("Failed to resolve")
     });
     rig.insert("key", 0, 10);
-    assert_seen(&mut rig, &relay, &AWAY);
+    assert_seen(&rig, &relay, &AWAY);
     relay.kill9().unwrap();
     rig.configure(|config| config.kafka(shared_kafka().bootstrap()));
     let relay = start_ready(&mut rig);
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
 }

@@ -177,19 +177,19 @@ fn a_table_of_the_checkpoint_that_is_locked_is_told_and_one_that_is_dropped_ends
         let holder = "SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'walpost.checkpoint'::regclass";
         eventually("the table to be locked", || rig.database.value(holder).is_ok());
         rig.insert("locked", 0, 10);
-        // Who asks where it is kept waits for the lock too.
-        crate::observe::wait_until_unready(&relay, UNSAVED.state, UNSAVED.reason);
+        // Who asks where it is kept waits for the lock too, and for no longer than a statement may take.
+        assert_seen(&rig, &relay, &UNSAVED);
         rig.assert_delivered(Repeats::Forbidden);
         assert!(value(&relay, "walpost_checkpoint_due_seconds", &[]) >= 1.0);
         rig.sql(&format!("SELECT pg_terminate_backend(({holder}))"));
     });
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.sql("DROP TABLE walpost.checkpoint");
     rig.insert("dropped", 0, 10);
     relay.wait(LIMIT).unwrap().assert_said(4, &["walpost.checkpoint", "walpost init"]);
     rig.init();
     let relay = start_ready(&mut rig);
-    assert_eq!(status(&mut rig, &relay)["healthy"], true);
+    assert_eq!(status(&rig, &relay)["healthy"], true);
     rig.assert_delivered(Repeats::Allowed);
     relay.stop(LIMIT).unwrap().assert_success();
 }

@@ -25,14 +25,14 @@ fn a_broker_whose_disk_is_full_ends_and_gets_everything_once_when_it_has_room_an
     disk.fill().unwrap();
     eventually("the end of the broker", || !broker.is_alive());
     assert!(kafka.log().contains("No space left on device"), "{}", kafka.log());
-    assert_seen(&mut rig, &relay, &UNACKNOWLEDGED);
+    assert_seen(&rig, &relay, &UNACKNOWLEDGED);
     relay.wait_for_log("Kafka is away, records wait", LIMIT).unwrap();
     running.wait_for_more_rows(20, LIMIT).unwrap();
     disk.empty().unwrap();
     kafka.start_again().unwrap();
     running.wait_for_more_rows(20, LIMIT).unwrap();
     let _ = running.stop();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.wait_for_log("Kafka answers again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);
     assert_eq!(value(&relay, "walpost_dead_letters_total", &[("cause", "own")]), 0.0);

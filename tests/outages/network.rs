@@ -7,6 +7,7 @@ use walpost_testkit::proxy::{Cut, Direction, Proxy};
 use walpost_testkit::servers::shared_postgres;
 
 use super::{Sign, assert_over, assert_seen, start_ready};
+use crate::exactly_once;
 use crate::observe::{readiness, value};
 use crate::rig::{BreakableKafka, LIMIT, Rig, breakable_kafka, eventually};
 
@@ -49,18 +50,43 @@ fn a_network_that_fails_in_any_way_is_noticed_and_nothing_is_lost_or_repeated() 
         let lines = relay.log_lines();
         fail(network);
         rig.insert(key, 0, 20);
-        assert_seen(&mut rig, &relay, &UNACKNOWLEDGED);
+        assert_seen(&rig, &relay, &UNACKNOWLEDGED);
         // A request that is not answered ends its connection.
         relay.wait_for_log_since(lines, "Kafka is away, records wait", LIMIT).unwrap();
         // What hangs there, acknowledgements too, is never heard of again.
         network.cut(Cut::Reset);
         network.pass();
-        assert_over(&mut rig, &relay);
+        assert_over(&rig, &relay);
         relay.wait_for_log_since(lines, "Kafka answers again", LIMIT).unwrap();
     }
     // The broker knows what it has: what is sent again within the same process is no repeat.
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn with_exactly_once_a_network_or_a_broker_that_fails_is_told_as_well_and_each_event_is_seen_once() {
+    let kafka = breakable_kafka();
+    let network = kafka.network();
+    let mut rig = exactly_once::rig(kafka.endpoint(), "groupnetwork");
+    rig.reach_kafka_by_network(&kafka);
+    rig.configure(|config| config.set("sink.kafka", "socket.timeout.ms", "\"2000\""));
+    let relay = start_ready(&mut rig);
+    for (key, fail) in FAULTS {
+        fail(network);
+        rig.insert(key, 0, 20);
+        assert_seen(&rig, &relay, &UNACKNOWLEDGED);
+        network.cut(Cut::Reset);
+        network.pass();
+        assert_over(&rig, &relay);
+    }
+    kafka.sigstop().unwrap();
+    rig.insert("frozen", 0, 20);
+    assert_seen(&rig, &relay, &UNACKNOWLEDGED);
+    kafka.sigcont().unwrap();
+    assert_over(&rig, &relay);
+    relay.stop(LIMIT).unwrap().assert_success();
+    exactly_once::assert_exactly_once(&rig, kafka.endpoint());
 }
 
 #[test]
@@ -78,7 +104,7 @@ fn a_connection_to_the_broker_that_is_cut_at_any_byte_costs_nothing() {
         running.wait_for_more_rows(20, LIMIT).unwrap();
     }
     let _ = running.stop();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
 }
@@ -100,7 +126,7 @@ fn a_slow_network_to_the_broker_delays_and_is_no_fault_while_acknowledgements_co
     rig.assert_delivered(Repeats::Forbidden);
     assert!(since.elapsed() > Duration::from_secs(2), "the network was not slow: {:?}", since.elapsed());
     network.pass();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.stop(LIMIT).unwrap().assert_success();
 }
 
@@ -124,6 +150,6 @@ fn connections_that_the_broker_hangs_up_because_they_are_idle_are_no_outage() {
             network.accepted() > accepted
         });
     }
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.stop(LIMIT).unwrap().assert_success();
 }

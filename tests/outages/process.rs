@@ -23,7 +23,7 @@ fn a_relay_that_is_killed_is_missed_by_status_and_the_next_one_goes_on() {
     running.wait_for_more_rows(100, LIMIT).unwrap();
     let _ = running.stop();
     let relay = start_ready(&mut rig);
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Allowed);
     relay.stop(LIMIT).unwrap().assert_success();
 }
@@ -36,7 +36,7 @@ fn a_relay_that_is_frozen_is_named_by_status_and_goes_on_with_a_new_stream_when_
     let relay = start_ready(&mut rig);
     running.wait_for_more_rows(100, LIMIT).unwrap();
     relay.sigstop().unwrap();
-    let said = status(&mut rig, &relay);
+    let said = status(&rig, &relay);
     assert!(said["findings"].to_string().contains("does not answer within"), "{said}");
     // Until the server gives it up, or the relay itself would.
     eventually("the server to let go of it", || rig.walsender().is_none());
@@ -46,7 +46,7 @@ fn a_relay_that_is_frozen_is_named_by_status_and_goes_on_with_a_new_stream_when_
     relay.wait_for_log_since(lines, "streaming", LIMIT).unwrap();
     running.wait_for_more_rows(100, LIMIT).unwrap();
     let _ = running.stop();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     let reconnects = ["source_lost", "source_silent"].map(|cause| {
         let counted = value(&relay, "walpost_reconnects_total", &[("cause", cause)]);
         if counted.is_nan() { 0.0 } else { counted }

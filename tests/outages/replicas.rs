@@ -30,13 +30,13 @@ fn what_too_few_replicas_would_keep_is_held_and_not_set_aside_until_they_are_eno
     rig.assert_delivered(Repeats::Forbidden);
     want_in_step("2");
     rig.insert("refused", 0, 10);
-    assert_seen(&mut rig, &relay, &UNACKNOWLEDGED);
+    assert_seen(&rig, &relay, &UNACKNOWLEDGED);
     let line = relay.wait_for_log("what is owed does not move", LIMIT).unwrap();
     assert!(line.contains(UNACKNOWLEDGED.reason), "{line}");
     wait_for_value(&relay, "walpost_owed_records", &[], 10.0);
     assert_eq!(rig.value("SELECT count(*) FROM walpost.dead_letter"), "0");
     want_in_step("1");
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.wait_for_log("what is owed moves again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);
     assert_eq!(value(&relay, "walpost_dead_letters_total", &[("cause", "own")]), 0.0);

@@ -31,7 +31,7 @@ fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_ma
     rig.insert("after", 0, 10);
     let end = rig.value("SELECT pg_current_wal_flush_lsn()");
     let topic = rig.truth().rows().next().unwrap().topic.clone();
-    assert_seen(&mut rig, &relay, &closed(&topic));
+    assert_seen(&rig, &relay, &closed(&topic));
     relay
         .wait_for_log(&format!("kafka-topics.sh --bootstrap-server <broker> --create --topic {topic}"), LIMIT)
         .unwrap();
@@ -39,7 +39,7 @@ fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_ma
     for topic in &topics {
         shared_kafka().create_topic(topic, PARTITIONS).unwrap();
     }
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
 }
@@ -77,14 +77,14 @@ fn a_right_that_is_taken_away_holds_the_stream_until_it_is_given_back() {
     // The topic is closed, and once the last topic is, the brokers refuse the producer as a whole: it is held either way.
     let reason = format!("--producer --topic {topic}");
     let figure: Figure<'_> = ("walpost_undelivered_records_total", &[("class", "route")]);
-    assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 1.0 });
+    assert_seen(&rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 1.0 });
     relay.wait_for_log("kafka-acls.sh --bootstrap-server <broker> --add --allow-principal", LIMIT).unwrap();
     // Over several attempts.
     let before = value(&relay, figure.0, figure.1);
     eventually("more refusals", || value(&relay, figure.0, figure.1) >= before + 5.0);
-    assert_seen(&mut rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 5.0 });
+    assert_seen(&rig, &relay, &Sign { state: "holding", reason: &reason, figure, at_least: 5.0 });
     allow_to_produce(&rig, &user, true);
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
 }
@@ -100,13 +100,13 @@ fn a_password_that_is_changed_under_a_running_relay_is_told_and_waited_for_until
     relay.wait_for_log("a broker does not let walpost in", LIMIT).unwrap();
     let (state, away) = ("streaming", "the sink has been away for");
     let figure: Figure<'_> = ("walpost_sink_away_seconds", &[]);
-    assert_seen(&mut rig, &relay, &Sign { state, reason: away, figure, at_least: 1.0 });
+    assert_seen(&rig, &relay, &Sign { state, reason: away, figure, at_least: 1.0 });
     rig.insert("after", 0, 10);
     let unacknowledged = "the sink has not acknowledged anything for";
     let figure: Figure<'_> = ("walpost_unacknowledged_seconds", &[]);
-    assert_seen(&mut rig, &relay, &Sign { state, reason: unacknowledged, figure, at_least: 1.0 });
+    assert_seen(&rig, &relay, &Sign { state, reason: unacknowledged, figure, at_least: 1.0 });
     user.set_password(PASSWORD).unwrap();
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.wait_for_log("Kafka answers again", LIMIT).unwrap();
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();

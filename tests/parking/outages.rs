@@ -6,7 +6,7 @@ use std::time::Duration;
 use walpost_testkit::checker::Repeats;
 
 use super::{LARGE, SMALL, count, delivered, insert_large, narrow, stop, wait_for_delivered, wait_for_open};
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{assert_told, value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, eventually, let_pass, while_locked};
 
 /// How often the relay is killed in each part.
@@ -67,7 +67,7 @@ fn while_the_table_is_locked_other_keys_go_on_and_the_row_stays_owed_and_the_rel
         rig.insert("b", 0, 10);
         wait_for_delivered(&rig, "b", &(0..10).collect::<Vec<_>>());
         // Others flow all the while, and yet it does not pass for well.
-        wait_until_unready(&relay, "streaming", "dead letters");
+        assert_told(&rig, &relay, "streaming", "dead letters");
         for seq in 10..20 {
             rig.insert("b", seq, 1);
             assert_eq!(rig.slot(&format!("confirmed_flush_lsn >= '{end}'")), "f", "the row is owed");
@@ -121,7 +121,7 @@ fn while_marks_cannot_be_read_all_else_goes_on_and_a_letter_that_is_damaged_hold
     insert_large(&rig, "b", 0);
     wait_for_open(&rig, 3);
     rig.sql("ALTER TABLE walpost.dead_letter RENAME TO hidden");
-    wait_until_unready(&relay, "streaming", "marked dead letters cannot be read, for");
+    assert_told(&rig, &relay, "streaming", "marked dead letters cannot be read, for");
     wait_until_unready(&relay, "streaming", "s now: the table walpost.dead_letter does not exist; run: walpost init");
     assert!(value(&relay, "walpost_marks_unread_seconds", &[]) >= 1.0);
     rig.insert("c", 0, 5);
@@ -129,7 +129,7 @@ fn while_marks_cannot_be_read_all_else_goes_on_and_a_letter_that_is_damaged_hold
     // What has to be written is another matter.
     insert_large(&rig, "d", 0);
     let reason = "the dead letters cannot be written: the table walpost.dead_letter does not exist; run: walpost init";
-    wait_until_unready(&relay, "holding", reason);
+    assert_told(&rig, &relay, "holding", reason);
     rig.sql("ALTER TABLE walpost.hidden RENAME TO dead_letter");
     wait_for_open(&rig, 4);
     wait_until_ready(&relay);

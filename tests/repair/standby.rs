@@ -5,7 +5,7 @@ use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::{Postgres, Stop, postgres_of, shared_kafka};
 
 use super::{publish_and_stop, tracking};
-use crate::observe::{value, wait_until_ready, wait_until_unready};
+use crate::observe::{assert_told, value, wait_until_ready};
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// Rows that are committed and not published, and then the primary is gone for good. The relay waits for a primary, or is killed.
@@ -21,7 +21,7 @@ fn lose_primary(rig: &Rig, relay: Relay, primary: &mut Postgres, standby: &Postg
     primary.kill9().unwrap();
     let relay = if waits {
         relay.sigcont().unwrap();
-        wait_until_unready(&relay, "reconnecting", "the server is a standby");
+        assert_told(rig, &relay, "reconnecting", "the server is a standby");
         Some(relay)
     } else {
         relay.kill9().unwrap();
@@ -143,7 +143,7 @@ fn while_a_standby_that_is_waited_for_lags_the_relay_is_not_ready_and_says_why()
     rig.init();
     let relay = rig.start_streaming();
     rig.insert("key", 0, 10);
-    wait_until_unready(&relay, "streaming", "synchronized_standby_slots");
+    assert_told(&rig, &relay, "streaming", "synchronized_standby_slots");
     assert!(value(&relay, "walpost_behind_seconds", &[]) >= 2.0);
     // The standby is given up.
     rig.sql("ALTER SYSTEM SET synchronized_standby_slots = ''");

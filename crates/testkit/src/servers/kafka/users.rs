@@ -18,6 +18,8 @@ use crate::servers::{Error, Result, wait_until};
 /// Until the broker goes by what it was told.
 const LIMIT: Duration = Duration::from_secs(60);
 
+const REFUSED: RDKafkaErrorCode = RDKafkaErrorCode::TopicAuthorizationFailed;
+
 /// Somebody who logs in by SCRAM-SHA-512, over TLS.
 #[derive(Clone, Debug)]
 pub struct KafkaUser<'a> {
@@ -127,6 +129,11 @@ fn may_read(client: &ClientConfig, topic: &str) -> KafkaResult<bool> {
     let mut config = client.clone();
     // A group is named by every consumer, and joined by none that chooses its partitions itself.
     let consumer: BaseConsumer = config.set("group.id", "nobody").set("enable.partition.eof", "true").create()?;
+    // Of a topic that is not to be seen a consumer hears nothing more.
+    let metadata = consumer.fetch_metadata(Some(topic), ANSWER)?;
+    if metadata.topics().iter().any(|topic| topic.error().is_some_and(|code| RDKafkaErrorCode::from(code) == REFUSED)) {
+        return Ok(false);
+    }
     let mut partitions = TopicPartitionList::new();
     partitions.add_partition_offset(topic, 0, Offset::Beginning)?;
     consumer.assign(&partitions)?;
@@ -134,7 +141,7 @@ fn may_read(client: &ClientConfig, topic: &str) -> KafkaResult<bool> {
     while since.elapsed() < ANSWER {
         match consumer.poll(ANSWER) {
             Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => return Ok(true),
-            Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
+            Some(Err(error)) if error.rdkafka_error_code() == Some(REFUSED) => {
                 return Ok(false);
             }
             Some(Err(_)) | None => {}
