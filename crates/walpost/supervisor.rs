@@ -10,6 +10,7 @@ mod memory;
 mod publications;
 mod stream;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -49,6 +50,8 @@ pub struct Supervisor {
     memory: Option<Memory>,
     /// What sessions learned of records whose failure takes a group with it.
     lessons: Lessons,
+    /// What the last session settled behind what it owed; see `memory`.
+    settled_ahead: Arc<[Identity]>,
     letter_memory: letters::Memory,
     next_ticket: Ticket,
     has_streamed: bool,
@@ -90,6 +93,7 @@ impl Supervisor {
             recorder,
             memory: None,
             lessons: Lessons::default(),
+            settled_ahead: Arc::default(),
             next_ticket: Ticket(0),
             has_streamed: false,
             is_prepared: false,

@@ -253,6 +253,7 @@ mod tests {
             timeline: Timeline(1),
             commit_time: None,
             first_owed: None,
+            settled_ahead: std::sync::Arc::default(),
             settled_rows: None,
             lessons: crate::session::Lessons::default(),
             inventory: crate::poison::Inventory::default(),

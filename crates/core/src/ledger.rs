@@ -118,6 +118,7 @@ struct Letters {
 #[derive(Debug)]
 struct Entry {
     number: u64,
+    identity: Identity,
     weight: usize,
     /// How many items of the log come before it.
     events: u64,
@@ -185,7 +186,8 @@ impl Ledger {
         self.waiting += 1;
         let is_letter = !item.is_of_the_log();
         let events = self.events - u64::from(!is_letter);
-        self.entries.push_back(Entry { number: self.next, weight, events, place: Place::Waiting, item: Some(item) });
+        let (number, identity, place) = (self.next, item.identity, Place::Waiting);
+        self.entries.push_back(Entry { number, identity, weight, events, place, item: Some(item) });
         self.next += 1;
         if is_letter {
             self.advance();
@@ -393,6 +395,12 @@ impl Ledger {
     #[must_use]
     pub fn first_owed(&self) -> Option<Identity> {
         self.item(Ticket(self.first_owed)).map(|item| item.identity)
+    }
+
+    /// The rows behind that one that are settled, in the order of the log.
+    pub fn settled_ahead(&self) -> impl Iterator<Item = Identity> {
+        let is_settled_row = |entry: &&Entry| entry.item.is_none() && entry.place != Place::Gone;
+        self.entries.iter().filter(is_settled_row).map(|entry| entry.identity)
     }
 
     /// When the oldest transaction committed that is complete and not wholly settled.

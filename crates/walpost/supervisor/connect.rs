@@ -5,6 +5,7 @@
 //! sink's transactions, which ends those of whoever had them before; the checkpoint, which has to be what it was at the look.
 //! Only then are the dead letters read, for nobody but us adds to them any more.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use walpost_core::lsn::Lsn;
@@ -249,13 +250,15 @@ impl Supervisor {
     /// From where a session goes on that starts with this checkpoint.
     fn beginning(&self, look: &Look, checkpoint: &Checkpoint, inventory: Inventory) -> session::Start {
         let position = look.position;
+        let memory = look.memory.as_ref().filter(|memory| memory.is_at(position));
         session::Start {
             position,
             // The claim wrote it.
             checkpointed: position,
             timeline: look.server.timeline,
             commit_time: checkpoint.commit_time,
-            first_owed: look.memory.and_then(|memory| memory.first_owed_at(position)),
+            first_owed: memory.and_then(Memory::first_owed),
+            settled_ahead: memory.map(|_| Arc::clone(&self.settled_ahead)).unwrap_or_default(),
             settled_rows: checkpoint.settled_rows,
             lessons: self.lessons.clone(),
             inventory,

@@ -114,9 +114,14 @@ impl Memory {
         }
     }
 
-    /// What a session that starts here has to send first, where the last one told it.
-    pub(super) fn first_owed_at(&self, start: Lsn) -> Option<Identity> {
-        self.first_owed.filter(|_| self.position == start)
+    /// Whether a session that starts here goes on where the last one ended.
+    pub(super) fn is_at(&self, start: Lsn) -> bool {
+        self.position == start
+    }
+
+    /// What it has to send first, where that one told it.
+    pub(super) fn first_owed(&self) -> Option<Identity> {
+        self.first_owed
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a connection is for: drives a session from its start to its end, and puts in order what that leaves behind.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -122,6 +123,7 @@ impl Supervisor {
             self.backoff.reset();
         }
         self.lessons.clone_from(&end.lessons);
+        self.settled_ahead = Arc::clone(&end.settled_ahead);
         self.next_ticket = end.next_ticket;
         journal::ended(session, end);
         self.recorder.ended(session);

@@ -3,6 +3,7 @@
 //! What is owed is awaited for the drain timeout and no longer. Where nothing is worth awaiting, because the sink or the slot may be another's by
 //! now, it ends at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::{Class, Failure};
@@ -144,6 +145,10 @@ impl Session {
             position: if self.group.is_some() { self.checkpointed_position() } else { watermark.position },
             commit_time: watermark.commit_time,
             first_owed: if self.group.is_some() { None } else { self.first_owed() },
+            settled_ahead: match &self.group {
+                Some(_) => Arc::default(),
+                None => self.inbound.settled_ahead(&self.outbound.ledger),
+            },
             lessons: Box::new(self.outbound.lessons.clone().parted()),
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),

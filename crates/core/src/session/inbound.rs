@@ -21,6 +21,10 @@ use crate::traffic::Traffic;
 
 use super::Start;
 
+/// So many rows are remembered that were settled while one before them was not: 5 MB of them. Each connection that is lost meanwhile may add as many as are
+/// taken from the log at once; what is beyond them is published again.
+const MOST_AHEAD: usize = 200_000;
+
 /// Why a frame could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -163,6 +167,8 @@ pub(super) struct Inbound {
     on_bad_row: OnBadRow,
     /// See [`Start::first_owed`]; forgotten once its transaction is complete.
     first_owed: Option<Identity>,
+    /// See [`Start::settled_ahead`].
+    settled_ahead: Arc<[Identity]>,
     /// See [`Start::settled_rows`].
     settled_rows: Option<SettledRows>,
     open: Option<Transaction>,
@@ -196,6 +202,7 @@ impl Inbound {
             on_bad_row,
             // On another timeline the same place in the log can hold another transaction.
             first_owed: start.first_owed.filter(|first| first.timeline == start.timeline),
+            settled_ahead: Arc::clone(&start.settled_ahead),
             settled_rows: start.settled_rows,
             open: None,
             complete: start.position,
@@ -300,6 +307,17 @@ impl Inbound {
         Some(settled.unwrap_or(next))
     }
 
+    /// The rows behind the watermark that are settled, by this session or by those before it.
+    pub(super) fn settled_ahead(&self, ledger: &Ledger) -> Arc<[Identity]> {
+        let watermark = ledger.watermark().position;
+        let is_ahead = |row: &Identity| row.commit_lsn >= watermark && row.timeline == self.timeline;
+        let known = self.settled_ahead.iter().copied().filter(is_ahead);
+        let mut ahead: Vec<Identity> = known.chain(ledger.settled_ahead()).collect();
+        ahead.sort_unstable();
+        ahead.truncate(MOST_AHEAD);
+        ahead.into()
+    }
+
     fn on_begin(&mut self, begin: Begin) -> Result<(), ProtocolFault> {
         if let Some(open) = &self.open {
             return Err(ProtocolFault::NestedBegin { open: open.commit_lsn, next: begin.final_lsn });
@@ -368,7 +386,10 @@ impl Inbound {
             return Ok(None);
         }
         let is_settled = self.settled_rows.is_some_and(|rows| rows.contain(open.commit_lsn, frame.wal_start));
-        if is_settled || self.first_owed.is_some_and(|first| is_settled_before(identity, first)) {
+        if is_settled
+            || self.first_owed.is_some_and(|first| is_settled_before(identity, first))
+            || self.settled_ahead.binary_search(&identity).is_ok()
+        {
             self.counters.skipped_rows += 1;
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! What a session is given when it begins, what it asks for, and what it leaves when it ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::Failure;
@@ -73,6 +74,8 @@ pub struct Start {
     /// The first event after the position that the last session of this process did not settle, where it knows one: those
     /// of its transaction that come before it are not published again.
     pub first_owed: Option<Identity>,
+    /// The rows behind that one that sessions of this process settled, in the order of the log. They are not published again either.
+    pub settled_ahead: Arc<[Identity]>,
     /// Rows after the position that another relay published before us.
     pub settled_rows: Option<SettledRows>,
     /// What earlier sessions of this process learned of records that fail, where each takes its group with it.
@@ -95,6 +98,7 @@ impl Start {
             timeline,
             commit_time: None,
             first_owed: None,
+            settled_ahead: Arc::default(),
             settled_rows: None,
             lessons: Lessons::default(),
             inventory: Inventory::default(),
@@ -146,11 +150,13 @@ pub struct End {
     pub commit_time: Option<Timestamp>,
     /// See [`Start::first_owed`].
     pub first_owed: Option<Identity>,
+    /// See [`Start::settled_ahead`].
+    pub settled_ahead: Arc<[Identity]>,
     /// See [`Start::lessons`].
     pub lessons: Box<Lessons>,
     /// See [`Start::first_ticket`].
     pub next_ticket: Ticket,
-    /// How many rows were taken from the log and are not settled. The next session publishes them again.
+    /// How many rows were taken from the log and are not settled. The next session publishes them.
     pub unsettled: usize,
     /// How many settled records the checkpoint store is not known to hold. A process that starts anew publishes them again.
     pub unsaved: u64,

@@ -8,6 +8,7 @@ mod letters;
 mod progress;
 mod protocol;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -92,6 +93,7 @@ impl Desk {
             timeline: Timeline(timeline),
             commit_time: end.commit_time,
             first_owed: end.first_owed,
+            settled_ahead: Arc::clone(&end.settled_ahead),
             settled_rows: None,
             lessons: (*end.lessons).clone(),
             inventory: Inventory::default(),

@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -241,6 +242,7 @@ impl Filling<'_> {
                 checkpointed: first.commit_lsn,
                 commit_time: last,
                 first_owed: Some(first),
+                settled_ahead: Arc::clone(&end.settled_ahead),
                 first_ticket: end.next_ticket,
                 ..beginning
             };

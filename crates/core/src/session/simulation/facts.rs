@@ -2,7 +2,7 @@
 //!
 //! Every promise about delivery is checked here, at the moment that it would be broken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -192,6 +192,14 @@ impl Facts {
             if !is_before && !event.is_lost {
                 event.may_repeat = true;
             }
+        }
+    }
+
+    /// The same process goes on, and knows that these have arrived or lie there.
+    pub(super) fn forbid_repeats_of(&mut self, settled: &[Identity]) {
+        let settled: BTreeSet<_> = settled.iter().map(|identity| (identity.commit_lsn, identity.ordinal)).collect();
+        for event in &mut self.events {
+            event.may_repeat &= event.is_lost || !settled.contains(&event.place());
         }
     }
 

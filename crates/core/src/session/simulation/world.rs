@@ -469,6 +469,7 @@ impl World {
             timeline: Timeline(1),
             commit_time: self.store.commit_time,
             first_owed: None,
+            settled_ahead: Arc::default(),
             settled_rows: None,
             lessons: Lessons::default(),
             inventory: Inventory::default(),
@@ -492,6 +493,7 @@ impl World {
         if end.unsettled > 0 {
             let Identity { commit_lsn, ordinal, .. } = end.first_owed.expect("what is unsettled is known");
             self.facts.allow_repeats_from(commit_lsn, ordinal);
+            self.facts.forbid_repeats_of(&end.settled_ahead);
             self.tally.given_up += 1;
         }
         self.begin(&Start {
@@ -500,6 +502,7 @@ impl World {
             timeline: Timeline(1),
             commit_time: end.commit_time,
             first_owed: end.first_owed,
+            settled_ahead: Arc::clone(&end.settled_ahead),
             settled_rows: None,
             lessons: Lessons::default(),
             inventory: Inventory::default(),

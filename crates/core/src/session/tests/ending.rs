@@ -125,6 +125,27 @@ fn a_broken_off_transaction_is_remembered_over_connections_that_never_reach_it()
 }
 
 #[test]
+fn what_arrived_ahead_of_a_row_that_is_owed_is_not_published_again_however_often_the_connection_is_lost() {
+    let mut desk = Desk::new();
+    desk.transaction(0x2000, 2).transaction(0x3000, 2).begin(0x4000).rows(2).asked();
+    // The first stays with the sink to the end.
+    let end = desk.deliver(1).deliver(2).deliver(5).lose_source().wait(Duration::from_secs(60)).end();
+    assert_eq!((end.position, end.unsettled, end.settled_ahead.len()), (Lsn::new(START), 3, 3));
+    // One that is lost before it got as far knows what the first one knew.
+    let mut next = desk.next(&end, 1);
+    assert_eq!(next.transaction(0x2000, 2).asked(), publications([6]));
+    let end = next.deliver(6).lose_source().wait(Duration::from_secs(60)).end();
+    assert_eq!((end.position, end.unsettled), (Lsn::new(0x2030), 0));
+    let mut last = next.next(&end, 1);
+    assert_eq!(last.transaction(0x3000, 2).transaction(0x4000, 2).asked(), publications([7, 8]));
+    assert_eq!(last.session.counters().skipped_rows, 2);
+    last.deliver(7).deliver(8);
+    assert_eq!(last.watermark(), 0x4030);
+    let end = last.lose_source().end();
+    assert!(end.settled_ahead.is_empty(), "all of it is behind us: {end:?}");
+}
+
+#[test]
 fn a_stop_waits_for_a_broken_off_transaction_too() {
     let mut desk = Desk::new();
     desk.begin(0x2000).rows(1).asked();
