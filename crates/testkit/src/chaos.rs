@@ -19,7 +19,6 @@
 
 mod clock;
 mod disk;
-mod error;
 mod fault;
 mod letters;
 mod operator;
@@ -35,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use error::Error;
+pub use crate::failure::Error;
 pub use fault::Fault;
 pub use operator::Deeds;
 pub use outcome::{Act, Outcome};
