@@ -153,24 +153,8 @@ impl Outcome {
              unmarks"
         )
     }
-}
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hits = self.acts.iter().filter(|act| act.is_hit).count();
-        writeln!(f, "{}: seed {}", if self.is_good() { "GOOD" } else { "BAD" }, self.seed)?;
-        writeln!(f, "faults: {}, of which {hits} hit", self.acts.len())?;
-        for (name, count, hits, longest) in self.by_fault() {
-            writeln!(f, "  {name:<26} {count:>3}, {hits:>3} hit; caught up after at most {}", time(longest))?;
-        }
-        let Report { transactions, in_doubt, failed, rolled_back_rows, .. } = self.writers;
-        writeln!(
-            f,
-            "writers: {transactions} transactions ended, {rolled_back_rows} rows rolled back; {failed} transactions torn, \
-             {in_doubt} torn in their commit"
-        )?;
-        self.write_letters(f)?;
-        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
+    fn write_repeats(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let crashes = self.windows.len();
         writeln!(
             f,
@@ -195,12 +179,10 @@ impl fmt::Display for Outcome {
             let Window { cause, count, most, .. } = window;
             writeln!(f, "  {count} after {cause}, where {} may", most.unwrap_or(0))?;
         }
-        for violation in &self.violations {
-            writeln!(f, "VIOLATION: {violation}")?;
-        }
-        for act in self.acts.iter().filter(|act| !act.is_good()) {
-            writeln!(f, "NOT GOOD: {act}")?;
-        }
+        Ok(())
+    }
+
+    fn write_verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { committed, received, .. } = self.verdict;
         write!(f, "{committed} rows committed, {received} records received")?;
         let kinds = [
@@ -215,6 +197,33 @@ impl fmt::Display for Outcome {
             cases.examples().iter().try_for_each(|example| write!(f, "\n    {example}"))?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hits = self.acts.iter().filter(|act| act.is_hit).count();
+        writeln!(f, "{}: seed {}", if self.is_good() { "GOOD" } else { "BAD" }, self.seed)?;
+        writeln!(f, "faults: {}, of which {hits} hit", self.acts.len())?;
+        for (name, count, hits, longest) in self.by_fault() {
+            writeln!(f, "  {name:<26} {count:>3}, {hits:>3} hit; caught up after at most {}", time(longest))?;
+        }
+        let Report { transactions, in_doubt, failed, rolled_back_rows, .. } = self.writers;
+        writeln!(
+            f,
+            "writers: {transactions} transactions ended, {rolled_back_rows} rows rolled back; {failed} transactions torn, \
+             {in_doubt} torn in their commit"
+        )?;
+        self.write_letters(f)?;
+        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
+        self.write_repeats(f)?;
+        for violation in &self.violations {
+            writeln!(f, "VIOLATION: {violation}")?;
+        }
+        for act in self.acts.iter().filter(|act| !act.is_good()) {
+            writeln!(f, "NOT GOOD: {act}")?;
+        }
+        self.write_verdict(f)
     }
 }
 
