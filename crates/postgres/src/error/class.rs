@@ -77,7 +77,7 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
         "42501" => Class::NeedsOperator("the role lacks a privilege: walpost check names it with its GRANT"),
         "42P01" | "42703" | "3F000" => Class::NeedsOperator("a table or column is missing: run walpost init"),
         "3D000" => Class::NeedsOperator("the database does not exist: correct source.url"),
-        "58P01" => Class::NeedsOperator("the log that the slot needs is gone: drop the slot and run walpost init"),
+        "58P01" => Class::NeedsOperator("the WAL that the slot needs is gone: drop the slot and run walpost init"),
         "0A000" => {
             Class::NeedsOperator("this server cannot do it: walpost needs PostgreSQL 14 or later, and its primary")
         }

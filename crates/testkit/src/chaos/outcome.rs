@@ -153,8 +153,24 @@ impl Outcome {
              unmarks"
         )
     }
+}
 
-    fn write_repeats(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hits = self.acts.iter().filter(|act| act.is_hit).count();
+        writeln!(f, "{}: seed {}", if self.is_good() { "GOOD" } else { "BAD" }, self.seed)?;
+        writeln!(f, "faults: {}, of which {hits} hit", self.acts.len())?;
+        for (name, count, hits, longest) in self.by_fault() {
+            writeln!(f, "  {name:<26} {count:>3}, {hits:>3} hit; caught up after at most {}", time(longest))?;
+        }
+        let Report { transactions, in_doubt, failed, rolled_back_rows, .. } = self.writers;
+        writeln!(
+            f,
+            "writers: {transactions} transactions ended, {rolled_back_rows} rows rolled back; {failed} transactions torn, \
+             {in_doubt} torn in their commit"
+        )?;
+        self.write_letters(f)?;
+        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
         let crashes = self.windows.len();
         writeln!(
             f,
@@ -179,9 +195,17 @@ impl Outcome {
             let Window { cause, count, most, .. } = window;
             writeln!(f, "  {count} after {cause}, where {} may", most.unwrap_or(0))?;
         }
-        Ok(())
+        for violation in &self.violations {
+            writeln!(f, "VIOLATION: {violation}")?;
+        }
+        for act in self.acts.iter().filter(|act| !act.is_good()) {
+            writeln!(f, "NOT GOOD: {act}")?;
+        }
+        self.write_verdict(f)
     }
+}
 
+impl Outcome {
     fn write_verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { committed, received, .. } = self.verdict;
         write!(f, "{committed} rows committed, {received} records received")?;
@@ -197,33 +221,6 @@ impl Outcome {
             cases.examples().iter().try_for_each(|example| write!(f, "\n    {example}"))?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hits = self.acts.iter().filter(|act| act.is_hit).count();
-        writeln!(f, "{}: seed {}", if self.is_good() { "GOOD" } else { "BAD" }, self.seed)?;
-        writeln!(f, "faults: {}, of which {hits} hit", self.acts.len())?;
-        for (name, count, hits, longest) in self.by_fault() {
-            writeln!(f, "  {name:<26} {count:>3}, {hits:>3} hit; caught up after at most {}", time(longest))?;
-        }
-        let Report { transactions, in_doubt, failed, rolled_back_rows, .. } = self.writers;
-        writeln!(
-            f,
-            "writers: {transactions} transactions ended, {rolled_back_rows} rows rolled back; {failed} transactions torn, \
-             {in_doubt} torn in their commit"
-        )?;
-        self.write_letters(f)?;
-        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
-        self.write_repeats(f)?;
-        for violation in &self.violations {
-            writeln!(f, "VIOLATION: {violation}")?;
-        }
-        for act in self.acts.iter().filter(|act| !act.is_good()) {
-            writeln!(f, "NOT GOOD: {act}")?;
-        }
-        self.write_verdict(f)
     }
 }
 
