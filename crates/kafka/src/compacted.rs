@@ -146,7 +146,7 @@ fn creation(topic: &str, purpose: &Purpose) -> String {
 }
 
 /// How an operator lets the user at it.
-fn permission(topic: &str) -> String {
+pub(crate) fn permission(topic: &str) -> String {
     format!(
         "kafka-acls.sh --bootstrap-server <broker> --add --allow-principal <principal> --operation Read --operation Write \
          --operation Describe --topic {topic}"
