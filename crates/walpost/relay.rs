@@ -1,16 +1,21 @@
-//! From the settings to the terms of the edges: which slot, which store, which tables.
+//! From the settings to the terms of the edges: which slot, which store, which tables, and who asks about them.
 
 use std::path::Path;
 
+use walpost_core::backoff::Backoff;
 use walpost_core::lsn::Lsn;
 use walpost_core::position::{Checkpoint, Epoch, SettledRows};
 use walpost_core::start::{ServerState, Wanted};
 use walpost_core::time::Timestamp;
+use walpost_postgres::Error as PostgresError;
 use walpost_postgres::checkpoint::{FileStore, PostgresStore, SlotStore, Store};
+use walpost_postgres::connection::Endpoint;
+use walpost_postgres::describe::Catalogue;
 use walpost_postgres::inspect::{OutboxSubject, Subject};
 use walpost_postgres::setup::SetupSettings;
 
 use crate::config::settings::{self, Settings};
+use crate::driver::{Describer, Patience};
 use crate::store::AnyStore;
 
 /// What the comparison at start is asked about.
@@ -71,6 +76,18 @@ pub fn checkpoint_at(
         settled_rows,
         epoch: Epoch(0),
     }
+}
+
+/// Who asks this server what the stream does not tell of a table. A server that says nothing for as long as it would wait for us is given up.
+///
+/// Has to be called within a `LocalSet`.
+#[must_use]
+pub fn describer(settings: &Settings, endpoint: &Endpoint, seed: u64) -> Describer {
+    let (source, retry) = (settings.source(), settings.retry());
+    let catalogue = Catalogue::new(source.connection().clone(), endpoint.clone());
+    let backoff = Backoff::new(retry.initial(), retry.max(), seed);
+    let is_silence = |error: &PostgresError| !matches!(error, PostgresError::Server { .. });
+    Describer::start(catalogue, Patience { backoff, silence: source.wal_sender_timeout(), is_silence })
 }
 
 /// What `init` is asked for.

@@ -274,11 +274,67 @@ mod tests {
 
     #[cfg(feature = "kafka")]
     use walpost_core::failure::Failure;
+    use walpost_core::lsn::Lsn;
+    use walpost_core::position::{SystemIdentifier, Timeline};
+    use walpost_core::start::SlotKind;
+    use walpost_postgres::checkpoint::FileStore;
+    use walpost_testkit::servers::Scratch;
 
     use super::*;
 
     fn file(kind: ErrorKind) -> Error {
         checkpoint::Error::File { path: "c".into(), action: "written", source: kind.into() }.into()
+    }
+
+    #[tokio::test]
+    async fn an_operator_may_adopt_the_slot_copy_and_forget() {
+        let folder = Scratch::new("store").unwrap();
+        let at = |name: &str| AnyStore::Own(Store::file(FileStore::new(folder.path().join(name))));
+        let (mut store, mut other) = (at("a"), at("b"));
+        let server = ServerState {
+            system: SystemIdentifier(7),
+            timeline: Timeline(2),
+            history: None,
+            flushed: Lsn::new(100),
+            in_recovery: false,
+            database: "app".to_owned(),
+        };
+        let mut slot = SlotState {
+            name: "walpost".to_owned(),
+            kind: SlotKind::Logical,
+            temporary: false,
+            plugin: Some("pgoutput".to_owned()),
+            database: Some("app".to_owned()),
+            active_pid: None,
+            restart: None,
+            confirmed: Some(Lsn::new(5)),
+            lost: None,
+        };
+        let wanted = Wanted {
+            relay: "relay".to_owned(),
+            database: "app".to_owned(),
+            slot: "walpost".to_owned(),
+            plugin: "pgoutput".to_owned(),
+        };
+        let adoptable = at_slot(&server, &slot, &wanted).unwrap();
+        let older = Checkpoint { timeline: Timeline(3), position: Lsn::new(10), ..adoptable };
+        store.replace(&older).await.unwrap();
+        let adopted = store.adopt_slot(&server, &slot, &wanted).await.unwrap();
+        assert_eq!((adopted.position, adopted.epoch, adopted.timeline), (Lsn::new(5), Epoch(2), Timeline(2)));
+        assert_eq!(store.load().await.unwrap(), Some(adopted.clone()));
+        store.copy_to(&mut other).await.unwrap();
+        assert_eq!(other.load().await.unwrap().unwrap().position, adopted.position);
+        assert!(store.forget().await.unwrap());
+        assert!(!store.forget().await.unwrap());
+        assert!(matches!(store.copy_to(&mut other).await, Err(Error::Own(checkpoint::Error::Empty))));
+        slot.confirmed = None;
+        assert!(matches!(
+            store.adopt_slot(&server, &slot, &wanted).await,
+            Err(Error::Own(checkpoint::Error::NoPosition { .. }))
+        ));
+        std::fs::write(folder.path().join("a"), "damaged").unwrap();
+        slot.confirmed = Some(Lsn::new(6));
+        store.adopt_slot(&server, &slot, &wanted).await.unwrap();
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use walpost_core::backoff::Backoff;
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Ticket;
+use walpost_core::position::Identity;
 use walpost_core::session::{self, Lessons};
 use walpost_postgres::preflight::Coverage;
 

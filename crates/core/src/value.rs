@@ -1,4 +1,4 @@
-//! What a column's value is, and how to read it from the text that the server sent.
+//! How to read a column's value from the text that the server sent. What a column holds is told by its [`Kind`].
 //!
 //! Why it exists: a payload passes byte for byte and needs no reading, but a timestamp, a partition, a key or a header
 //! may have to become a number, a truth or raw bytes. Each reader takes exactly the forms that the server writes under
@@ -9,7 +9,6 @@
 //!
 //! # Sources
 //!
-//! - The OIDs are those of `src/include/catalog/pg_type.dat`; the built-in ones never change.
 //! - `bool.c`, `int.c` and `int8.c` (`boolout`, `int4out`, `int8out`) write `t` or `f`, and digits with at most a minus
 //!   before them.
 //! - "Binary Data Types" in the manual, and `byteaout`, have the two forms of bytea. They cannot be
@@ -18,233 +17,14 @@
 //! Those of the timestamps stand with their readers.
 
 mod datetime;
-
-use std::fmt;
+mod kind;
+pub mod oid;
 
 pub(crate) use datetime::{
     Civil, LocalTime, civil_date, civil_of_any_form, civil_timestamp, civil_timestamptz, parse_time, parse_timetz,
 };
 pub use datetime::{PointInTime, parse_timestamp, parse_timestamptz};
-
-/// OIDs of built-in types.
-pub mod oid {
-    /// `boolean`
-    pub const BOOL: u32 = 16;
-    /// `bytea`
-    pub const BYTEA: u32 = 17;
-    /// `"char"`
-    pub const CHAR: u32 = 18;
-    /// `name`
-    pub const NAME: u32 = 19;
-    /// `bigint`
-    pub const INT8: u32 = 20;
-    /// `smallint`
-    pub const INT2: u32 = 21;
-    /// `integer`
-    pub const INT4: u32 = 23;
-    /// `text`
-    pub const TEXT: u32 = 25;
-    /// `oid`
-    pub const OID: u32 = 26;
-    /// `json`
-    pub const JSON: u32 = 114;
-    /// `xml`
-    pub const XML: u32 = 142;
-    /// `point`
-    pub const POINT: u32 = 600;
-    /// `lseg`
-    pub const LSEG: u32 = 601;
-    /// `path`
-    pub const PATH: u32 = 602;
-    /// `box`
-    pub const BOX: u32 = 603;
-    /// `polygon`
-    pub const POLYGON: u32 = 604;
-    /// `line`
-    pub const LINE: u32 = 628;
-    /// `cidr`
-    pub const CIDR: u32 = 650;
-    /// `real`
-    pub const FLOAT4: u32 = 700;
-    /// `double precision`
-    pub const FLOAT8: u32 = 701;
-    /// `circle`
-    pub const CIRCLE: u32 = 718;
-    /// `macaddr8`
-    pub const MACADDR8: u32 = 774;
-    /// `money`
-    pub const MONEY: u32 = 790;
-    /// `macaddr`
-    pub const MACADDR: u32 = 829;
-    /// `inet`
-    pub const INET: u32 = 869;
-    /// `character(n)`
-    pub const BPCHAR: u32 = 1042;
-    /// `character varying`
-    pub const VARCHAR: u32 = 1043;
-    /// `date`
-    pub const DATE: u32 = 1082;
-    /// `time without time zone`
-    pub const TIME: u32 = 1083;
-    /// `timestamp without time zone`
-    pub const TIMESTAMP: u32 = 1114;
-    /// `timestamp with time zone`
-    pub const TIMESTAMPTZ: u32 = 1184;
-    /// `interval`
-    pub const INTERVAL: u32 = 1186;
-    /// `time with time zone`
-    pub const TIMETZ: u32 = 1266;
-    /// `bit(n)`
-    pub const BIT: u32 = 1560;
-    /// `bit varying`
-    pub const VARBIT: u32 = 1562;
-    /// `numeric`
-    pub const NUMERIC: u32 = 1700;
-    /// `uuid`
-    pub const UUID: u32 = 2950;
-    /// `tsvector`
-    pub const TSVECTOR: u32 = 3614;
-    /// `jsonb`
-    pub const JSONB: u32 = 3802;
-    /// `int4range`
-    pub const INT4RANGE: u32 = 3904;
-    /// `numrange`
-    pub const NUMRANGE: u32 = 3906;
-    /// `tsrange`
-    pub const TSRANGE: u32 = 3908;
-    /// `tstzrange`
-    pub const TSTZRANGE: u32 = 3910;
-    /// `daterange`
-    pub const DATERANGE: u32 = 3912;
-    /// `int8range`
-    pub const INT8RANGE: u32 = 3926;
-
-    /// The OID of the type that the catalogue has under this name, if it is one of these.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<u32> {
-        Some(match name {
-            "bool" => BOOL,
-            "bytea" => BYTEA,
-            "char" => CHAR,
-            "name" => NAME,
-            "int8" => INT8,
-            "int2" => INT2,
-            "int4" => INT4,
-            "text" => TEXT,
-            "json" => JSON,
-            "xml" => XML,
-            "cidr" => CIDR,
-            "macaddr" => MACADDR,
-            "inet" => INET,
-            "bpchar" => BPCHAR,
-            "varchar" => VARCHAR,
-            "timestamp" => TIMESTAMP,
-            "timestamptz" => TIMESTAMPTZ,
-            "uuid" => UUID,
-            "jsonb" => JSONB,
-            _ => return None,
-        })
-    }
-}
-
-/// What a column holds, as far as its type's OID tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// `boolean`
-    Boolean,
-    /// `smallint`
-    Int2,
-    /// `integer`
-    Int4,
-    /// `bigint`
-    Int8,
-    /// `text`, `character varying`, `character(n)`, `name`, `"char"`, `xml`, `inet`, `cidr` and `macaddr`: what PostgreSQL
-    /// writes is what the value is.
-    Text,
-    /// `uuid`
-    Uuid,
-    /// `json`: the text as it was inserted.
-    Json,
-    /// `jsonb`: the server's own rendering.
-    Jsonb,
-    /// `bytea`
-    Bytea,
-    /// `timestamp without time zone`
-    Timestamp,
-    /// `timestamp with time zone`
-    Timestamptz,
-    /// Any other type, by its OID. Those of extensions (citext, hstore, …) and enums differ from database to database, and so do
-    /// those of domains, in whose place the catalog puts the base type where it can be read.
-    Other(u32),
-}
-
-impl Kind {
-    /// The kind of the type with this OID.
-    #[must_use]
-    pub const fn of(type_id: u32) -> Self {
-        match type_id {
-            oid::BOOL => Self::Boolean,
-            oid::INT2 => Self::Int2,
-            oid::INT4 => Self::Int4,
-            oid::INT8 => Self::Int8,
-            oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::CHAR => Self::Text,
-            oid::XML | oid::INET | oid::CIDR | oid::MACADDR => Self::Text,
-            oid::UUID => Self::Uuid,
-            oid::JSON => Self::Json,
-            oid::JSONB => Self::Jsonb,
-            oid::BYTEA => Self::Bytea,
-            oid::TIMESTAMP => Self::Timestamp,
-            oid::TIMESTAMPTZ => Self::Timestamptz,
-            other => Self::Other(other),
-        }
-    }
-
-    /// Whether its text form is taken for its value: text in any sense, and every type that is not built in (an enum,
-    /// citext), as Debezium takes enums and citext.
-    #[must_use]
-    pub const fn is_textual(self) -> bool {
-        match self {
-            Self::Text | Self::Uuid | Self::Json | Self::Jsonb => true,
-            Self::Other(type_id) => type_id >= FIRST_NORMAL_OID,
-            Self::Boolean
-            | Self::Int2
-            | Self::Int4
-            | Self::Int8
-            | Self::Bytea
-            | Self::Timestamp
-            | Self::Timestamptz => false,
-        }
-    }
-
-    /// Whether it is a whole number.
-    #[must_use]
-    pub const fn is_integer(self) -> bool {
-        matches!(self, Self::Int2 | Self::Int4 | Self::Int8)
-    }
-}
-
-/// The first OID that a type which is not built in can have (`FirstNormalObjectId` in `transam.h`).
-const FIRST_NORMAL_OID: u32 = 16384;
-
-impl fmt::Display for Kind {
-    /// As SQL names the type.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Boolean => "boolean",
-            Self::Int2 => "smallint",
-            Self::Int4 => "integer",
-            Self::Int8 => "bigint",
-            Self::Text => "text",
-            Self::Uuid => "uuid",
-            Self::Json => "json",
-            Self::Jsonb => "jsonb",
-            Self::Bytea => "bytea",
-            Self::Timestamp => "timestamp without time zone",
-            Self::Timestamptz => "timestamp with time zone",
-            Self::Other(type_id) => return write!(f, "the type with OID {type_id}"),
-        })
-    }
-}
+pub use kind::Kind;
 
 /// Text that is not a value of the type that it should be. It tells where it stops making sense, never what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -374,39 +154,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn types_beyond_the_built_in_range_are_text() {
-        for (type_id, is_textual) in [(16383, false), (16384, true), (u32::MAX, true), (1700, false), (869, true)] {
-            assert_eq!(Kind::of(type_id).is_textual(), is_textual, "{type_id}");
-        }
-    }
-
-    #[test]
-    fn a_kind_is_known_by_the_oid_of_its_type() {
-        let cases = [
-            (16, Kind::Boolean, "boolean"),
-            (17, Kind::Bytea, "bytea"),
-            (18, Kind::Text, "text"),
-            (19, Kind::Text, "text"),
-            (20, Kind::Int8, "bigint"),
-            (21, Kind::Int2, "smallint"),
-            (23, Kind::Int4, "integer"),
-            (25, Kind::Text, "text"),
-            (114, Kind::Json, "json"),
-            (1042, Kind::Text, "text"),
-            (1043, Kind::Text, "text"),
-            (1114, Kind::Timestamp, "timestamp without time zone"),
-            (1184, Kind::Timestamptz, "timestamp with time zone"),
-            (2950, Kind::Uuid, "uuid"),
-            (3802, Kind::Jsonb, "jsonb"),
-            (1700, Kind::Other(1700), "the type with OID 1700"),
-            (0, Kind::Other(0), "the type with OID 0"),
-        ];
-        for (type_id, kind, name) in cases {
-            assert_eq!((Kind::of(type_id), Kind::of(type_id).to_string().as_str()), (kind, name));
-        }
-    }
 
     #[test]
     fn a_boolean_is_t_or_f_and_nothing_else() {

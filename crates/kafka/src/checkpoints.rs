@@ -11,7 +11,7 @@ pub(crate) mod form;
 
 use std::time::Duration;
 
-use walpost_core::failure::{Class, Failure};
+use walpost_core::failure::Failure;
 use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
 use walpost_core::port;
@@ -86,22 +86,12 @@ impl CheckpointError {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Self::Read(ReadError::Missing { topic }) => {
-                Some(format!("run: walpost init, or: {}", compacted::creation(topic, &PURPOSE)))
-            }
-            Self::Read(ReadError::Forbidden { topic }) => Some(compacted::permission(topic)),
             Self::Read(ReadError::TooLarge { .. }) => {
                 Some("name a topic in checkpoint.topic that holds nothing but checkpoints".to_owned())
             }
-            Self::Read(
-                ReadError::Unreachable { .. }
-                | ReadError::Kafka { .. }
-                | ReadError::Deadline { .. }
-                | ReadError::Hidden { .. },
-            )
-            | Self::NotClaimed => None,
-            Self::Write(failure) => (failure.class == Class::Configuration)
-                .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
+            Self::Read(error) => compacted::remedy_of_reading(error, &PURPOSE),
+            Self::Write(failure) => compacted::remedy_of_writing(failure),
+            Self::NotClaimed => None,
             Self::NewerFormat { .. } => Some("run the walpost that wrote it, or a newer one".to_owned()),
             Self::Damaged { .. } => {
                 Some("to go on from the slot's confirmed position, run: walpost checkpoint adopt-slot".to_owned())

@@ -112,8 +112,32 @@ fn refused(topic: &str, purpose: &Purpose, code: Code, why: &str) -> Refused {
     }
 }
 
-/// How an operator makes the topic.
-pub(crate) fn creation(topic: &str, purpose: &Purpose) -> String {
+/// What an operator has to do where the topic cannot be read; nothing where trying again can help, or where it depends on what lies there.
+pub(crate) fn remedy_of_reading(error: &ReadError, purpose: &Purpose) -> Option<String> {
+    match error {
+        ReadError::Missing { topic } => Some(making(topic, purpose)),
+        ReadError::Forbidden { topic } => Some(permission(topic)),
+        ReadError::TooLarge { .. }
+        | ReadError::Unreachable { .. }
+        | ReadError::Kafka { .. }
+        | ReadError::Deadline { .. }
+        | ReadError::Hidden { .. } => None,
+    }
+}
+
+/// The same where it could not be written.
+pub(crate) fn remedy_of_writing(failure: &Failure) -> Option<String> {
+    (failure.class == Class::Configuration)
+        .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned())
+}
+
+/// How an operator makes the topic, by walpost or without.
+fn making(topic: &str, purpose: &Purpose) -> String {
+    format!("run: walpost init, or: {}", creation(topic, purpose))
+}
+
+/// The command that makes the topic without walpost.
+fn creation(topic: &str, purpose: &Purpose) -> String {
     let config: Vec<String> = purpose.config.iter().map(|(name, value)| format!("--config {name}={value}")).collect();
     format!(
         "kafka-topics.sh --bootstrap-server <broker> --create --topic {topic} --partitions 1 --replication-factor 3 {}",
@@ -141,8 +165,8 @@ pub(crate) async fn check(settings: &Settings, topic: &str, purpose: &Purpose) -
     let looked = tokio::task::spawn_blocking(move || look_at_partition(&asked, &name, PARTITION)).await;
     match looked {
         Ok(Err(ReadError::Missing { .. })) => {
-            let remedy = format!("run: walpost init, or: {}", creation(topic, purpose));
-            vec![Finding::error(subject, format!("it does not exist, and {things} are kept there"), remedy)]
+            let sentence = format!("it does not exist, and {things} are kept there");
+            vec![Finding::error(subject, sentence, making(topic, purpose))]
         }
         Ok(Err(ReadError::Forbidden { .. })) => {
             let sentence = format!("the user may not read it, and {things} are kept there");

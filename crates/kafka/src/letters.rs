@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tracing::debug;
-use walpost_core::failure::{Class, Failure};
+use walpost_core::failure::Failure;
 use walpost_core::finding::Finding;
 use walpost_core::poison::operator::Unreadable;
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked};
@@ -131,13 +131,9 @@ impl LetterError {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Self::Read(ReadError::Missing { topic }) => {
-                Some(format!("run: walpost init, or: {}", compacted::creation(topic, &PURPOSE)))
-            }
-            Self::Read(ReadError::Forbidden { topic }) => Some(compacted::permission(topic)),
-            Self::Read(_) | Self::Moved { .. } => None,
-            Self::Write(failure) => (failure.class == Class::Configuration)
-                .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned()),
+            Self::Read(error) => compacted::remedy_of_reading(error, &PURPOSE),
+            Self::Write(failure) => compacted::remedy_of_writing(failure),
+            Self::Moved { .. } => None,
             Self::Damaged { id, .. } | Self::Unreadable { first: Unreadable { id, .. }, .. } => Some(format!(
                 "run the walpost that wrote it, or a newer one; or give it up, so that its row is never published, with: walpost dlq drop --id {id} --yes"
             )),

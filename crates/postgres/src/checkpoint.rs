@@ -296,31 +296,6 @@ pub fn at_slot(server: &ServerState, slot: &SlotState, wanted: &Wanted) -> Resul
     })
 }
 
-/// Makes the slot's confirmed position the checkpoint, whatever was there.
-///
-/// # Errors
-/// The slot has no position, or the store cannot be written.
-pub async fn adopt_slot(
-    store: &mut Store,
-    server: &ServerState,
-    slot: &SlotState,
-    wanted: &Wanted,
-) -> Result<Checkpoint, Error> {
-    let checkpoint = at_slot(server, slot, wanted)?;
-    let epoch = store.replace(&checkpoint).await?;
-    Ok(Checkpoint { epoch, ..checkpoint })
-}
-
-/// Copies a checkpoint from one store to another.
-///
-/// # Errors
-/// The one is empty or cannot be read, or the other cannot be written.
-pub async fn copy(from: &mut Store, to: &mut Store) -> Result<Checkpoint, Error> {
-    let checkpoint = from.load().await?.ok_or(Error::Empty)?;
-    let epoch = to.replace(&checkpoint).await?;
-    Ok(Checkpoint { epoch, ..checkpoint })
-}
-
 /// Where the claimed checkpoint stands: not before one that a predecessor wrote between our reading and our claim, for the
 /// slot may be confirmed that far.
 fn claimed_position(stored: Option<&Checkpoint>, offered: &Checkpoint) -> Lsn {

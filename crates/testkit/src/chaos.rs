@@ -19,7 +19,6 @@
 
 mod clock;
 mod disk;
-mod error;
 mod fault;
 mod letters;
 mod operator;
@@ -35,13 +34,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use error::Error;
+pub use crate::failure::Error;
 pub use fault::Fault;
 pub use operator::Deeds;
 pub use outcome::{Act, Outcome};
 pub use schedule::{Schedule, Step};
 
-use crate::checker::{Repeats, Window, excuse, for_each_row};
+use crate::checker::{Audit, Repeats, Verdict, Window, excuse, for_each_row};
 use crate::servers::{Scratch, tail, wait_until};
 use crate::workload::{Misfit, Outbox, Running};
 use clock::{let_pass, now_ms};
@@ -271,9 +270,7 @@ impl Run {
         died.truncate(deaths);
         violations.extend(supervisor.trouble());
         violations.extend(died.iter().filter_map(violation));
-        let mut windows: Vec<Window> = died.iter().filter(|death| death.code != Some(0)).map(window).collect();
-        windows.extend(sleeps);
-        windows.sort_by_key(|window| window.crash_ms);
+        let mut windows = windows_of(&died, sleeps);
         let (census, letters) = (reader.finish(), all_letters(&stage.walpost)?);
         let (repeats, mut unexcused) = (census.repeats().len(), excuse(census.repeats(), &mut windows));
         let others = unexcused.len();
@@ -281,11 +278,8 @@ impl Run {
         let repeated_letters = others - unexcused.len();
         // Nothing excuses a row that is there twice over where none may come again.
         let excuses = if options.repeats == Repeats::Allowed { &*windows } else { &[] };
-        let mut audit = census.audit(PARTITIONS).with_letters(letters, excuses);
-        for history in stage.outboxes.iter().map(Outbox::history) {
-            for_each_row(&stage.url(), &history, |row| audit.take(row))?;
-        }
-        let (verdict, misfits) = (audit.finish(), count_misfits(&stage)?);
+        let verdict = audited(census.audit(PARTITIONS).with_letters(letters, excuses), &stage)?;
+        let misfits = count_misfits(&stage)?;
         let deeds = operator.deeds();
         violations.extend(deeds.violations.iter().cloned());
         Ok(Outcome {
@@ -318,10 +312,26 @@ fn violation(death: &Death) -> Option<String> {
     }
 }
 
+/// What the relay may repeat, crash by crash and sleep by sleep.
+fn windows_of(died: &[Death], sleeps: Vec<Window>) -> Vec<Window> {
+    let crashes = died.iter().filter(|death| death.code != Some(0)).map(window);
+    let mut windows: Vec<Window> = crashes.chain(sleeps).collect();
+    windows.sort_by_key(|window| window.crash_ms);
+    windows
+}
+
 fn window(death: &Death) -> Window {
     let cause = death.cause.clone().unwrap_or_else(|| "an end by itself".to_owned());
     let most = (!death.is_store_away).then_some(MOST_REPEATS);
     Window { cause, checkpoint_ms: death.checkpoint_ms, crash_ms: death.at_ms, most, count: 0 }
+}
+
+/// Holds every committed row against the records and letters.
+fn audited(mut audit: Audit, stage: &Stage) -> Result<Verdict, Error> {
+    for history in stage.outboxes.iter().map(Outbox::history) {
+        for_each_row(&stage.url(), &history, |row| audit.take(row))?;
+    }
+    Ok(audit.finish())
 }
 
 fn count_rows(stage: &Stage) -> Result<usize, Error> {

@@ -17,6 +17,7 @@ pub use crate::failure::Error;
 
 use crate::checker::{Repeats, Truth, Verdict, check};
 use crate::consumer::{Consumer, Received};
+use crate::failure::succeed;
 use crate::relay::{Config, Relay, Walpost};
 use crate::servers::{Database, Kafka, Postgres, wait_until};
 use crate::workload::{Outbox, Running, Workload};
@@ -203,7 +204,7 @@ impl Scene {
         let walpost = Walpost::new(program, &by_hand)?;
         if way != Way::ByHand {
             walpost.configure_as(&before.imported(program, &[])?)?;
-            init(&walpost)?;
+            succeed(&walpost, "init")?;
         }
         Ok(walpost)
     }
@@ -212,7 +213,7 @@ impl Scene {
     fn take_over(&self, program: &Path, way: Way, before: &Predecessor, walpost: &Walpost) -> Result<Relay, Error> {
         match way {
             // Not before: the first checkpoint is the slot's position, and that was Debezium's to move.
-            Way::ByHand => init(walpost)?,
+            Way::ByHand => succeed(walpost, "init")?,
             Way::Checkpoint => drop(before.imported(program, &["--checkpoint"])?),
             Way::Offsets => drop(before.imported(program, &["--offsets", &before.offsets()])?),
         }
@@ -250,12 +251,4 @@ impl Scene {
 /// walpost did not take over, or did not end well.
 fn no_successor(reason: impl fmt::Display, log: &str) -> Error {
     Error::Undone(format!("walpost did not do its part: {reason}; its log:\n{log}"))
-}
-
-fn init(walpost: &Walpost) -> Result<(), Error> {
-    let init = walpost.call(&["init"])?;
-    if init.code() == Some(0) {
-        return Ok(());
-    }
-    Err(no_successor(format_args!("init ended with {}", init.status), &init.log))
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use crate::failure::Error;
 pub use figures::{Figures, Percentiles};
 
+use crate::failure::succeed;
 use crate::relay::{Config, Relay, Walpost};
 use crate::servers::{Database, Kafka, Postgres};
 use traffic::Traffic;
@@ -100,7 +101,7 @@ impl Stand {
         let topic = format!("{name}.order");
         self.kafka.endpoint().create_topic(&topic, PARTITIONS)?;
         let walpost = Walpost::new(&options.program, &self.config(way, &database, &name))?;
-        succeed(&walpost, &["init", "--with-outbox"])?;
+        succeed(&walpost, "init --with-outbox")?;
         let relay = self.relay(way, &walpost)?;
         let traffic = Traffic { url: database.url(), bootstrap: self.kafka.bootstrap().to_owned(), topic, way };
         let figures = traffic.run(options.rate, options.time)?;
@@ -132,14 +133,6 @@ impl Stand {
             Way::Producer | Way::AtLeastOnce => config,
             Way::ExactlyOnce => config.set("checkpoint", "store", r#""kafka""#),
         }
-    }
-}
-
-fn succeed(walpost: &Walpost, arguments: &[&str]) -> Result<(), Error> {
-    let ended = walpost.call(arguments)?;
-    match ended.code() {
-        Some(0) => Ok(()),
-        _ => Err(Error::Undone(format!("walpost {} failed:\n{}", arguments.join(" "), ended.log))),
     }
 }
 

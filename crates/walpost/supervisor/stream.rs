@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
 use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
 use walpost_core::port::Sink;
 use walpost_core::position::Checkpoint;
-use walpost_core::session::{self, Cause, End, Session};
-use walpost_postgres::describe::Catalogue;
+use walpost_core::session::{Cause, End, Session};
 use walpost_postgres::error::Error as PostgresError;
 use walpost_postgres::sql;
 use walpost_postgres::stream::Stream;
@@ -20,10 +18,10 @@ use super::connect::Connection;
 use super::decide::Trouble;
 use super::memory::{Memory, Rest};
 use super::{Supervisor, publications};
-use crate::driver::{Checkpointer, Describer, Driven, LetterWriter, Patience, Signals, Staff, drive};
-use crate::journal;
+use crate::driver::{Checkpointer, Driven, LetterWriter, Signals, Staff, drive};
 use crate::letters::{self, AnyLetters};
 use crate::store::AnyStore;
+use crate::{journal, relay};
 
 /// How long a stop waits for a sink to give back what it has.
 const RESET_TIMEOUT: Duration = Duration::from_secs(3);
@@ -71,16 +69,8 @@ impl Supervisor {
         };
         let is_overtaking = !self.session_settings.poison.is_parking();
         let letters = letters.map(|store| LetterWriter::start(store, is_overtaking, letters::Error::with_remedy));
-        Staff { checkpointer, describer: self.describer(sql), letters }
-    }
-
-    /// Asks the server that we stream from.
-    fn describer(&self, sql: &sql::Session) -> Describer {
-        let catalogue = Catalogue::new(self.settings.source().connection().clone(), sql.endpoint().clone());
-        let session::Settings { retry_initial, retry_ceiling, silence_timeout, .. } = self.session_settings;
-        let backoff = Backoff::new(retry_initial, retry_ceiling, self.seed);
-        let is_silence = |error: &PostgresError| !matches!(error, PostgresError::Server { .. });
-        Describer::start(catalogue, Patience { backoff, silence: silence_timeout, is_silence })
+        let describer = relay::describer(&self.settings, sql.endpoint(), self.seed);
+        Staff { checkpointer, describer, letters }
     }
 
     /// Drives the session to its end. Where it was stopped because rows of an outbox would be passed over, that comes with it.

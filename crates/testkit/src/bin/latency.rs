@@ -11,7 +11,7 @@ const USAGE: &str = "usage: latency WALPOST [--rate N]… [--seconds S] [--runs 
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match parse(&arguments).map_err(Error::Undone).and_then(|wanted| measure(&wanted)) {
+    match parse(&arguments).map_err(Error::Options).and_then(|wanted| measure(&wanted)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("latency: {error}");
@@ -49,8 +49,7 @@ fn measure(wanted: &Wanted) -> Result<(), Error> {
     }
     if let Some(path) = &wanted.json {
         let text = serde_json::Value::from(all).to_string();
-        std::fs::write(path, text + "\n")
-            .map_err(|error| Error::Undone(format!("cannot write {}: {error}", path.display())))?;
+        std::fs::write(path, text + "\n").map_err(Error::io(format_args!("write {}", path.display())))?;
     }
     Ok(())
 }

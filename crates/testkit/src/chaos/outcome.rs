@@ -201,6 +201,12 @@ impl fmt::Display for Outcome {
         for act in self.acts.iter().filter(|act| !act.is_good()) {
             writeln!(f, "NOT GOOD: {act}")?;
         }
+        self.write_verdict(f)
+    }
+}
+
+impl Outcome {
+    fn write_verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { committed, received, .. } = self.verdict;
         write!(f, "{committed} rows committed, {received} records received")?;
         let kinds = [

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::disk::Disk;
 use super::probe::{Place, Probe};
 use super::{Error, Store, letters};
+use crate::failure::succeed;
 use crate::proxy::Proxy;
 use crate::relay::{Config, Walpost, toml_string};
 use crate::servers::{Kafka, Postgres, wait_until};
@@ -78,7 +79,7 @@ impl Stage {
         let stage = Self { walpost: Arc::new(walpost), source, broker, disk, outboxes, kafka, postgres, store };
         stage.workload(0).create()?;
         stage.walpost.configure(&stage.config(&stage.url_by(stage.source.port()), &stage.checkpoint()))?;
-        stage.init(&stage.walpost)?;
+        succeed(&stage.walpost, "init")?;
         Ok(stage)
     }
 
@@ -136,7 +137,7 @@ impl Stage {
             found = self.walsender().filter(|pid| Some(*pid) != other_than);
             found.is_some()
         })?;
-        found.ok_or_else(|| Error::Options("there is no walsender".to_owned()))
+        found.ok_or_else(|| Error::Undone("there is no walsender".to_owned()))
     }
 
     /// A checkpoint that is ours in everything but the system that it belongs to.
@@ -146,7 +147,7 @@ impl Stage {
         Workload::new(&other.url(NAME), &self.outboxes).create()?;
         let file = self.walpost.folder().join("foreign");
         let walpost = Walpost::new(self.walpost.program(), &self.config(&other.url(NAME), &file))?;
-        self.init(&walpost)?;
+        succeed(&walpost, "init")?;
         let checkpoint = fs::read(&file).map_err(Error::io("read a foreign checkpoint"))?;
         // The next time it is another system, and this one is gone.
         fs::remove_file(&file).map_err(Error::io("remove a foreign checkpoint"))?;
@@ -162,13 +163,6 @@ impl Stage {
         self.postgres.start_again()?;
         self.kafka.start_again()?;
         Ok(())
-    }
-
-    fn init(&self, walpost: &Walpost) -> Result<(), Error> {
-        let ended = walpost.call(&["init"])?;
-        let is_good = ended.code() == Some(0);
-        let refused = || Error::Refused { command: "init", status: ended.status, log: ended.log.clone() };
-        is_good.then_some(()).ok_or_else(refused)
     }
 
     fn url_by(&self, port: u16) -> String {

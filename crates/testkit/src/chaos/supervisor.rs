@@ -114,7 +114,7 @@ impl Supervisor {
             death = self.shared.state().deaths.get(deaths).cloned();
             death.is_some()
         })?;
-        death.ok_or_else(|| Error::Options("the end of the relay was not noted".to_owned()))
+        death.ok_or_else(|| Error::Undone("the end of the relay was not noted".to_owned()))
     }
 
     /// Does not start it again until told to.

@@ -61,7 +61,7 @@ impl Predecessor {
         let mut import = Command::new(program);
         import.args(["import", "debezium"]).arg(self.connector()).arg(self.debezium.properties()).args(more);
         let output = import.current_dir(self.folder.path()).stdin(Stdio::null()).output();
-        let output = output.map_err(|source| Error::Io { doing: "run walpost import debezium", source })?;
+        let output = output.map_err(Error::io("run walpost import debezium"))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
@@ -78,7 +78,7 @@ impl Predecessor {
     fn write(&self, name: &str, options: &[(String, String)]) -> Result<(), Error> {
         let config: serde_json::Map<_, _> = options.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
         let text = json!({ "name": name, "config": config }).to_string();
-        fs::write(self.connector(), text).map_err(|source| Error::Io { doing: "write the connector's file", source })
+        fs::write(self.connector(), text).map_err(Error::io("write the connector's file"))
     }
 }
 

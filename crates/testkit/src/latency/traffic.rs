@@ -158,7 +158,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
 }
 
 fn failed(doing: &str, source: KafkaError) -> Error {
-    Error::Kafka(consumer::Error::Kafka { doing: doing.to_owned(), source })
+    Error::Consumer(consumer::Error::Kafka { doing: doing.to_owned(), source })
 }
 
 /// How many are due within a time.

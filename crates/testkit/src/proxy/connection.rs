@@ -1,6 +1,5 @@
 //! One connection through the proxy.
 
-use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -151,24 +150,18 @@ async fn pump(
         let behaviour = rules.borrow_and_update().behaviour;
         let is_muted = behaviour == Behaviour::Mute && direction == Direction::ToClient;
         let is_held = behaviour == Behaviour::Stall || (is_muted && kept_back.len() >= MOST_KEPT_BACK);
-        let share = match behaviour {
-            _ if is_held => {
-                if rules.changed().await.is_err() {
-                    return Over::Closed;
-                }
-                continue;
-            }
-            Behaviour::Slow { bytes_per_second } => (bytes_per_second / SHARES).max(1) as usize,
-            _ => BUFFER,
-        };
-        if !is_muted && !kept_back.is_empty() {
-            match pass(&std::mem::take(&mut kept_back), to, direction, shared).await {
-                Ok(None) => {}
-                Ok(Some(over)) => return over,
-                Err(_) => return Over::Cut(Cut::Reset),
+        if is_held {
+            match rules.changed().await {
+                Ok(()) => continue,
+                Err(_) => return Over::Closed,
             }
         }
-        let wanted = share.min(BUFFER);
+        if !is_muted && !kept_back.is_empty() {
+            let bytes = std::mem::take(&mut kept_back);
+            if let Some(over) = pass(&bytes, to, direction, shared).await {
+                return over;
+            }
+        }
         let read = tokio::select! {
             // What was ordered goes before what has come.
             biased;
@@ -176,7 +169,7 @@ async fn pump(
                 Ok(()) => continue,
                 Err(_) => return Over::Closed,
             },
-            read = from.read(buffer.get_mut(..wanted).unwrap_or_default()) => read,
+            read = from.read(buffer.get_mut(..share(behaviour)).unwrap_or_default()) => read,
         };
         let bytes = match read {
             Ok(0) => return close(to).await,
@@ -188,10 +181,8 @@ async fn pump(
             kept_back.extend_from_slice(bytes);
             continue;
         }
-        match pass(bytes, to, direction, shared).await {
-            Ok(None) => {}
-            Ok(Some(over)) => return over,
-            Err(_) => return Over::Cut(Cut::Reset),
+        if let Some(over) = pass(bytes, to, direction, shared).await {
+            return over;
         }
         if let Behaviour::Slow { .. } = behaviour {
             // Time is what a slow network is made of.
@@ -200,19 +191,22 @@ async fn pump(
     }
 }
 
-/// Writes the bytes, or those of them that come before the cut that they spring.
-async fn pass(
-    bytes: &[u8],
-    to: &mut (impl AsyncWrite + Unpin),
-    direction: Direction,
-    shared: &Shared,
-) -> io::Result<Option<Over>> {
+/// How much is read at a time.
+fn share(behaviour: Behaviour) -> usize {
+    match behaviour {
+        Behaviour::Slow { bytes_per_second } => ((bytes_per_second / SHARES).max(1) as usize).min(BUFFER),
+        _ => BUFFER,
+    }
+}
+
+/// Writes the bytes, or those of them that come before the cut that they spring. Answers the end, where that is one.
+async fn pass(bytes: &[u8], to: &mut (impl AsyncWrite + Unpin), direction: Direction, shared: &Shared) -> Option<Over> {
     let (passed, cut) = spring(bytes, direction, shared);
     let count = u64::try_from(passed.len()).unwrap_or(u64::MAX);
     // First, so that whoever has read a byte finds it counted.
     shared.bytes(direction).fetch_add(count, Ordering::Relaxed);
-    to.write_all(passed).await?;
-    Ok(cut.map(Over::Cut))
+    let is_lost = to.write_all(passed).await.is_err();
+    if is_lost { Some(Over::Cut(Cut::Reset)) } else { cut.map(Over::Cut) }
 }
 
 /// What may pass, and the cut behind it if there is one.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::process::run;
+use super::scratch::write_file;
 use super::{Error, Result};
 
 /// A certificate by which a client proves who it is, and its private key, both in PEM.
@@ -67,8 +68,7 @@ impl Certificates {
     /// Makes a key and has the authority vouch for it.
     fn issue(&self, name: &str, extension: &str, key: &Path, certificate: &Path) -> Result<()> {
         let (request, extensions) = (certificate.with_extension("csr"), certificate.with_extension("extensions"));
-        fs::write(&extensions, format!("[leaf]\n{extension}\nbasicConstraints=CA:FALSE\n"))
-            .map_err(Error::io(format_args!("write {}", extensions.display())))?;
+        write_file(&extensions, &format!("[leaf]\n{extension}\nbasicConstraints=CA:FALSE\n"))?;
         openssl(|command| {
             command.args(["req", "-subj", &format!("/CN={name}")]);
             new_key(command, key).arg("-out").arg(&request);

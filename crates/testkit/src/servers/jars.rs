@@ -9,8 +9,18 @@ use std::process::{Command, Stdio};
 
 use super::install::services_folder;
 use super::process::tail;
-use super::scratch::make_folder;
+use super::scratch::{make_folder, write_file};
 use super::{Error, Result};
+
+/// What the settings of each one's log begin with: its lines go to the standard output.
+pub(super) const LOGGING_TO_CONSOLE: &str = "\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
+rootLogger.appenderRef.console.ref = console
+";
 
 /// A program, and the artifacts that it and its log consist of.
 pub(super) struct Jars {
@@ -58,7 +68,7 @@ impl Jars {
         }
         make_folder(&partial)?;
         let pom = folder.join("pom.xml");
-        fs::write(&pom, self.pom()).map_err(Error::io(format_args!("write {}", pom.display())))?;
+        write_file(&pom, &self.pom())?;
         let mut maven = Command::new("mvn");
         maven.args(["--batch-mode", "--quiet", "--file"]).arg(&pom).arg("dependency:copy-dependencies");
         maven.arg(format!("-DoutputDirectory={}", partial.display())).stdin(Stdio::null());

@@ -105,6 +105,11 @@ pub(super) fn make_folder(path: &Path) -> Result<()> {
     made.map_err(Error::io(format_args!("make the folder {}", path.display())))
 }
 
+/// Writes a file, or says which one could not be.
+pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(Error::io(format_args!("write {}", path.display())))
+}
+
 fn folder_of_this_process() -> Result<&'static Path> {
     static FOLDER: OnceLock<(PathBuf, Option<ChildStdin>)> = OnceLock::new();
     if let Some((folder, _)) = FOLDER.get() {

@@ -67,21 +67,18 @@ fn converter(
     if let Some(version) = own.take("plugin.version") {
         options.put(format!("{prefix}plugin.version"), version);
     }
-    let is_own = class.is_some();
+    let mut leave_all = |own: &Given, heading: Heading, why: &str| {
+        own.iter().for_each(|(option, value)| draft.leave(heading, &format!("{prefix}{option}"), value, why));
+    };
     let (class, own, whose) = match (class, worker.options.get(&key)) {
         (Some(class), _) => (class, own, ""),
         (None, Some(class)) => {
-            for (option, value) in own.iter() {
-                let why = format!("Connect ignores it, because the connector has no {key} of its own.");
-                draft.leave(Heading::Needless, &format!("{prefix}{option}"), value, &why);
-            }
+            let why = format!("Connect ignores it, because the connector has no {key} of its own.");
+            leave_all(&own, Heading::Needless, &why);
             (class.to_owned(), worker.options.clone().take_prefixed(&prefix), " of the worker")
         }
         (None, None) => {
-            for (option, value) in own.iter() {
-                let why = format!("there is no {key} that it could belong to.");
-                draft.leave(Heading::Cannot, &format!("{prefix}{option}"), value, &why);
-            }
+            leave_all(&own, Heading::Cannot, &format!("there is no {key} that it could belong to."));
             if side != Side::Header {
                 without(&key, worker.is_given, section);
             }
@@ -100,10 +97,7 @@ fn converter(
                 own_option(&format!("{prefix}{option}"), value, section, draft);
             }
         }
-        Err(fault) => {
-            let whose = if is_own { "" } else { " of the worker" };
-            refused(&key, whose, &choice, &fault, section);
-        }
+        Err(fault) => refused(&key, whose, &choice, &fault, section),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[outbox.router]`: the chain of transformations, of which the outbox event router alone can be carried over.
 
-use walpost_core::router::Options;
+use walpost_core::router::{FormerName, Options};
 
 use super::draft::{Draft, Heading};
 use super::given::Given;
@@ -103,50 +103,13 @@ fn routing(
 fn carry(alias: &str, mut own: Given, version: Version, section: &mut Section, draft: &mut Draft) {
     let full = |name: &str| format!("transforms.{alias}.{name}");
     for former in Options::former() {
-        let Some(value) = own.take(former.name) else { continue };
-        let gone: Option<Version> = former.gone.parse().ok();
-        let is_gone = gone.is_some_and(|gone| version >= gone);
-        if own.has(former.now) {
-            let why = format!("a former name of {}, which is set too.", former.now);
-            draft.leave(Heading::Needless, &full(former.name), &value, &why);
-        } else if is_gone && former.now == "table.field.event.key" {
-            // Honouring it would change keys.
-            let why =
-                format!("Debezium ignores it since {}, so that the key is the column `aggregateid`.", former.gone);
-            draft.leave(Heading::Needless, &full(former.name), &value, &why);
-        } else {
-            match former.value(&value) {
-                Ok(now) => {
-                    let since =
-                        if is_gone { format!(", which Debezium ignores since {}", former.gone) } else { String::new() };
-                    section.remark(&format!("{}: the former name of {}{since}", full(former.name), former.now));
-                    own.put(former.now, now);
-                }
-                Err(reason) => {
-                    let option = full(former.name);
-                    section.undecided((&option, &value), former.name, &value, &format!("{reason}."));
-                }
-            }
+        if let Some(value) = own.take(former.name) {
+            carry_former(former, (&full(former.name), &value), version, &mut own, section, draft);
         }
     }
     for known in Options::known() {
-        let Some(value) = own.take(known.name) else { continue };
-        let option = full(known.name);
-        if has_reference(&value) {
-            // Under its own name it could pass for a column's.
-            let why = format!(
-                "references are not replaced in this section; write \"{}\" with what it stands for.",
-                known.name
-            );
-            section.undecided((&option, &value), &option, &value, &why);
-            continue;
-        }
-        match Options::from_pairs([(known.name, value.as_str())]) {
-            Ok(_) => section.pair(known.name, &value),
-            Err(faults) => {
-                let reasons: Vec<_> = faults.iter().map(|fault| fault.reason.as_str()).collect();
-                section.undecided((&option, &value), known.name, &value, &format!("{}.", reasons.join("; ")));
-            }
+        if let Some(value) = own.take(known.name) {
+            carry_known(known.name, (&full(known.name), &value), section);
         }
     }
     for (name, value) in own.iter() {
@@ -155,5 +118,50 @@ fn carry(alias: &str, mut own: Given, version: Version, section: &mut Section, d
         let guess = guess.map_or_else(String::new, |known| format!(" Was {known} meant?"));
         let why = format!("the router has no such option, and Debezium ignores it.{guess}");
         draft.leave(Heading::Unknown, &full(name), value, &why);
+    }
+}
+
+/// An option under a former name becomes one of `own` under its present name, unless Debezium itself would pass it over.
+fn carry_former(
+    former: &FormerName,
+    (option, value): (&str, &str),
+    version: Version,
+    own: &mut Given,
+    section: &mut Section,
+    draft: &mut Draft,
+) {
+    let gone: Option<Version> = former.gone.parse().ok();
+    let is_gone = gone.is_some_and(|gone| version >= gone);
+    if own.has(former.now) {
+        let why = format!("a former name of {}, which is set too.", former.now);
+        return draft.leave(Heading::Needless, option, value, &why);
+    }
+    if is_gone && former.now == "table.field.event.key" {
+        // Honouring it would change keys.
+        let why = format!("Debezium ignores it since {}, so that the key is the column `aggregateid`.", former.gone);
+        return draft.leave(Heading::Needless, option, value, &why);
+    }
+    match former.value(value) {
+        Ok(now) => {
+            let since = if is_gone { format!(", which Debezium ignores since {}", former.gone) } else { String::new() };
+            section.remark(&format!("{option}: the former name of {}{since}", former.now));
+            own.put(former.now, now);
+        }
+        Err(reason) => section.undecided((option, value), former.name, value, &format!("{reason}.")),
+    }
+}
+
+fn carry_known(name: &str, (option, value): (&str, &str), section: &mut Section) {
+    if has_reference(value) {
+        // Under its own name it could pass for a column's.
+        let why = format!("references are not replaced in this section; write \"{name}\" with what it stands for.");
+        return section.undecided((option, value), option, value, &why);
+    }
+    match Options::from_pairs([(name, value)]) {
+        Ok(_) => section.pair(name, value),
+        Err(faults) => {
+            let reasons: Vec<_> = faults.iter().map(|fault| fault.reason.as_str()).collect();
+            section.undecided((option, value), name, value, &format!("{}.", reasons.join("; ")));
+        }
     }
 }

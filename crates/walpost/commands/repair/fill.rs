@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use walpost_core::backoff::Backoff;
 use walpost_core::failure::{Class, chain};
+use walpost_core::feedback;
 use walpost_core::lsn::Lsn;
 use walpost_core::poison::{Inventory, OnBadRow, Policy};
 use walpost_core::port::{Checkpoints, DeadLetters as _, Sink as _};
@@ -30,7 +30,6 @@ use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::StartState;
 use walpost_core::time::Timestamp;
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::describe::Catalogue;
 use walpost_postgres::snapshot::{NO_TIMELINE, NewSlot, Rows, Table, place_of};
 use walpost_postgres::{inspect, repair};
 
@@ -38,7 +37,7 @@ use super::survey::{Survey, rows};
 use super::{Fill, Found, Outcome, Repair, checkpoint_refused, impossible, postgres_refused, show, ways};
 use crate::config::Settings;
 use crate::config::settings::Sink;
-use crate::driver::{Checkpointer, Clock, Describer, LetterWriter, Patience, Signals, Staff, drive};
+use crate::driver::{Checkpointer, Clock, LetterWriter, Signals, Staff, drive};
 use crate::exit::{Ended, Exit};
 use crate::letters::{self, AnyLetters};
 use crate::observe::board::Board;
@@ -77,40 +76,30 @@ pub(super) async fn fill(settings: &Settings, found: Found, asked: &Repair) -> O
         return Ok(Exit::Success);
     }
     let Some(since) = survey.since else { return Err(impossible(&survey.obstacles)) };
-    log::start(settings.log());
-    let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
-    let sink =
-        AnySink::open_without_transactions(settings).map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
-    found.lock(settings).await?;
     let tables = survey.outboxes.into_iter().map(|surveyed| surveyed.table).collect();
-    let mut filling = Filling {
-        settings,
-        found,
-        tables,
-        since,
-        asked: asked.fill.clone(),
-        stop,
-        sink,
-        count: 0,
-        skipped: BTreeSet::new(),
-    };
+    let mut filling = Filling::begin(settings, found, tables, since, &asked.fill).await?;
     let outcome = filling.go().await;
     let Filling { sink, count, skipped, .. } = filling;
     sink.close(CLOSE_TIMEOUT).await;
     let (position, last) = outcome?;
-    let bad = if skipped.is_empty() { String::new() } else { format!(", {} passed over", skipped.len()) };
-    let until = last.map(|time| format!(", the last of {}", time.to_rfc3339())).unwrap_or_default();
-    let sentence = format!(
-        "{} published{bad}{until}; the checkpoint of relay {:?} now stands at the slot's {position}; to go on, run: walpost run",
-        rows(i64::try_from(count).unwrap_or(i64::MAX)),
-        settings.name()
-    );
+    let sentence = filled(settings, count, skipped.len(), position, last);
     if is_quiet {
         complain!("{sentence}");
     } else {
         say!("{sentence}");
     }
     Ok(Exit::Success)
+}
+
+/// What was done.
+fn filled(settings: &Settings, count: u64, skipped: usize, position: Lsn, last: Option<Timestamp>) -> String {
+    let bad = if skipped == 0 { String::new() } else { format!(", {skipped} passed over") };
+    let until = last.map(|time| format!(", the last of {}", time.to_rfc3339())).unwrap_or_default();
+    format!(
+        "{} published{bad}{until}; the checkpoint of relay {:?} now stands at the slot's {position}; to go on, run: walpost run",
+        rows(i64::try_from(count).unwrap_or(i64::MAX)),
+        settings.name()
+    )
 }
 
 /// A fill under way.
@@ -128,7 +117,24 @@ struct Filling<'a> {
     skipped: BTreeSet<Identity>,
 }
 
-impl Filling<'_> {
+impl<'a> Filling<'a> {
+    /// Opens the sink, and keeps every other repair out.
+    async fn begin(
+        settings: &'a Settings,
+        found: Found,
+        tables: Vec<Table>,
+        since: Timestamp,
+        asked: &Fill,
+    ) -> Result<Self, Ended> {
+        log::start(settings.log());
+        let stop = Stop::listen().map_err(|error| Ended::because(Exit::Unexpected, error))?;
+        let sink = AnySink::open_without_transactions(settings)
+            .map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
+        found.lock(settings).await?;
+        let (asked, skipped) = (asked.clone(), BTreeSet::new());
+        Ok(Self { settings, found, tables, since, asked, stop, sink, count: 0, skipped })
+    }
+
     /// Answers where the checkpoint stands, and when the last row that was published was committed.
     async fn go(&mut self) -> Result<(Lsn, Option<Timestamp>), Ended> {
         // Before anything is touched: it may be refused.
@@ -256,39 +262,14 @@ impl Filling<'_> {
         mut beginning: session::Start,
         clock: Clock,
     ) -> Result<(End, Option<PostgresError>), Ended> {
-        let source = self.settings.source();
-        let endpoint = self.found.sql.endpoint();
+        let (source, endpoint) = (self.settings.source(), self.found.sql.endpoint());
         let since = Timestamp::from_postgres_micros(i64::try_from(beginning.position.get()).unwrap_or(i64::MAX));
         let opened =
             Rows::open(source.connection(), endpoint, &slot.snapshot, &self.tables, since, self.skipped.clone());
         let (table_rows, exhausted) = opened.await.map_err(|error| postgres_refused(&error))?;
-        let (ours, poison) = (self.settings.session(), self.poison());
-        let letters = match self.letters().await? {
-            Some((store, inventory)) => {
-                beginning.inventory = inventory;
-                Some(LetterWriter::start(store, !poison.is_parking(), letters::Error::with_remedy))
-            }
-            None => None,
-        };
-        let feedback = walpost_core::feedback::Settings { checkpoint_interval: PROGRESS, ..ours.feedback };
-        let settings = session::Settings {
-            poison,
-            silence_timeout: FOR_EVER,
-            drain_timeout: FOR_EVER,
-            feedback,
-            grouping: None,
-            ..ours
-        };
-        let describer = {
-            let catalogue = Catalogue::new(source.connection().clone(), endpoint.clone());
-            let backoff = Backoff::new(settings.retry_initial, settings.retry_ceiling, beginning.seed);
-            let is_silence = |error: &PostgresError| !matches!(error, PostgresError::Server { .. });
-            Describer::start(catalogue, Patience { backoff, silence: source.wal_sender_timeout(), is_silence })
-        };
-        let pattern = relay::checkpoint_at(self.settings, beginning.position, None, None, &self.found.server);
-        let checkpointer = Checkpointer::start(Progress, pattern, |never| match *never {});
-        let staff = Staff { checkpointer, describer, letters };
-        let mut session = Session::new(settings, self.settings.outboxes().clone(), beginning, clock.now());
+        let staff = self.staff(&mut beginning).await?;
+        let outboxes = self.settings.outboxes().clone();
+        let mut session = Session::new(self.session_settings(), outboxes, beginning, clock.now());
         let mut stop = self.stop.clone();
         let mut watcher = self.found.sql.watcher();
         let mut recorder = Recorder::new(Board::new(clock));
@@ -320,6 +301,34 @@ impl Filling<'_> {
             return Err(Ended::with_sentence(self.sink.exit(), verdict.reason));
         }
         Ok((driven.end, driven.source_error))
+    }
+
+    /// The relay's, but for what only a stream has: it goes silent, and its records and its position can be one.
+    fn session_settings(&self) -> session::Settings {
+        let ours = self.settings.session();
+        session::Settings {
+            poison: self.poison(),
+            silence_timeout: FOR_EVER,
+            drain_timeout: FOR_EVER,
+            feedback: feedback::Settings { checkpoint_interval: PROGRESS, ..ours.feedback },
+            grouping: None,
+            ..ours
+        }
+    }
+
+    /// Who works for a session beside the rows and the sink. What lies with the dead letters is told to the session that begins.
+    async fn staff(&self, beginning: &mut session::Start) -> Result<Staff, Ended> {
+        let letters = match self.letters().await? {
+            Some((store, inventory)) => {
+                beginning.inventory = inventory;
+                Some(LetterWriter::start(store, !self.poison().is_parking(), letters::Error::with_remedy))
+            }
+            None => None,
+        };
+        let describer = relay::describer(self.settings, self.found.sql.endpoint(), beginning.seed);
+        let pattern = relay::checkpoint_at(self.settings, beginning.position, None, None, &self.found.server);
+        let checkpointer = Checkpointer::start(Progress, pattern, |never| match *never {});
+        Ok(Staff { checkpointer, describer, letters })
     }
 
     /// Why it ended before its time.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use walpost_core::description::ColumnDescription;
 use walpost_core::finding::Finding;
-use walpost_core::outbox::Outbox;
+use walpost_core::outbox::{Outbox, TableName};
 use walpost_core::time::Timestamp;
 use walpost_core::value::Kind;
 use walpost_postgres::Error as PostgresError;
@@ -90,22 +90,12 @@ impl Survey {
         self.obstacles.extend(misfit::of_outbox(outbox, &shape, publications).iter().map(Finding::without_severity));
         let fallback =
             outbox.router.options().table_field_event_timestamp.as_deref().and_then(|name| telling(name, &shape));
-        let by = fill.by.as_deref().map(|by| telling(by, &shape).ok_or(by));
         let name = &outbox.table;
-        let time = match (by, tracked, &fallback) {
-            (Some(Ok(time)), _, _) => time,
-            (Some(Err(by)), _, _) => {
-                self.obstacles.push(format!(
-                    "{name} has no column \"{by}\" of type timestamp or timestamptz; name another with --by COLUMN"
-                ));
-                return Ok(None);
-            }
-            (None, TracksCommits::Since(_), _) => Time::Commit,
-            (None, TracksCommits::No, Some(time)) => time.clone(),
-            (None, TracksCommits::No, None) => {
-                self.obstacles.push(format!(
-                    "nothing tells when the rows of {name} were committed: track_commit_timestamp is off; name the column that tells when a row was made with --by COLUMN"
-                ));
+        let by = fill.by.as_deref().map(|by| telling(by, &shape).ok_or(by));
+        let time = match time_of(name, by, tracked, fallback.as_ref()) {
+            Ok(time) => time,
+            Err(obstacle) => {
+                self.obstacles.push(obstacle);
                 return Ok(None);
             }
         };
@@ -217,6 +207,26 @@ async fn told(found: &Found, outbox: &Outbox, tally: &Tally) -> Result<Option<re
         sleep(STATISTICS_STEP).await;
     }
     Ok(changes)
+}
+
+/// What tells when the rows of this table came: the column that was asked for, the commit, or the column of the records' time.
+fn time_of(
+    name: &TableName,
+    by: Option<Result<Time, &str>>,
+    tracked: TracksCommits,
+    fallback: Option<&Time>,
+) -> Result<Time, String> {
+    match (by, tracked, fallback) {
+        (Some(Ok(time)), _, _) => Ok(time),
+        (Some(Err(by)), _, _) => Err(format!(
+            "{name} has no column \"{by}\" of type timestamp or timestamptz; name another with --by COLUMN"
+        )),
+        (None, TracksCommits::Since(_), _) => Ok(Time::Commit),
+        (None, TracksCommits::No, Some(time)) => Ok(time.clone()),
+        (None, TracksCommits::No, None) => Err(format!(
+            "nothing tells when the rows of {name} were committed: track_commit_timestamp is off; name the column that tells when a row was made with --by COLUMN"
+        )),
+    }
 }
 
 /// The column, if it tells when a row was made.

@@ -1,6 +1,5 @@
 use super::*;
-use crate::checkpoint::{Store, adopt_slot, copy};
-use walpost_core::start::{ServerState, SlotKind, SlotState, Wanted};
+use crate::checkpoint::Store;
 
 fn checkpoint(position: u64) -> Checkpoint {
     Checkpoint {
@@ -167,52 +166,6 @@ fn of_a_file_only_what_may_pass_by_itself_is_tried_again() {
         assert_eq!(error.remedy().is_some(), remedy.is_some(), "{kind}: {error}");
         assert!(error.remedy().unwrap_or_default().contains(remedy.unwrap_or_default()), "{kind}: {error}");
     }
-}
-
-#[tokio::test]
-async fn an_operator_may_adopt_the_slot_copy_and_forget() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::File(at(&folder.path().join("a")));
-    let mut other = Store::File(at(&folder.path().join("b")));
-    let server = ServerState {
-        system: SystemIdentifier(7),
-        timeline: Timeline(2),
-        history: None,
-        flushed: Lsn::new(100),
-        in_recovery: false,
-        database: "app".to_owned(),
-    };
-    let mut slot = SlotState {
-        name: "walpost".to_owned(),
-        kind: SlotKind::Logical,
-        temporary: false,
-        plugin: Some("pgoutput".to_owned()),
-        database: Some("app".to_owned()),
-        active_pid: None,
-        restart: None,
-        confirmed: Some(Lsn::new(5)),
-        lost: None,
-    };
-    let wanted = Wanted {
-        relay: "relay".to_owned(),
-        database: "app".to_owned(),
-        slot: "walpost".to_owned(),
-        plugin: "pgoutput".to_owned(),
-    };
-    store.replace(&checkpoint(10)).await.unwrap();
-    let adopted = adopt_slot(&mut store, &server, &slot, &wanted).await.unwrap();
-    assert_eq!((adopted.position, adopted.epoch, adopted.timeline), (Lsn::new(5), Epoch(2), Timeline(2)));
-    assert_eq!(store.load().await.unwrap(), Some(adopted.clone()));
-    copy(&mut store, &mut other).await.unwrap();
-    assert_eq!(other.load().await.unwrap().unwrap().position, adopted.position);
-    assert!(store.forget().await.unwrap());
-    assert!(!store.forget().await.unwrap());
-    assert!(matches!(copy(&mut store, &mut other).await, Err(Error::Empty)));
-    slot.confirmed = None;
-    assert!(matches!(adopt_slot(&mut store, &server, &slot, &wanted).await, Err(Error::NoPosition { .. })));
-    fs::write(folder.path().join("a"), "damaged").unwrap();
-    slot.confirmed = Some(Lsn::new(6));
-    adopt_slot(&mut store, &server, &slot, &wanted).await.unwrap();
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ pub(super) fn end_walsender(run: &mut Run, step: &Step) -> Result<Blow, Error> {
 }
 
 fn process(pid: u32) -> Result<Identity, Error> {
-    Identity::of(pid).ok_or_else(|| Error::Options(format!("there is no process {pid}")))
+    Identity::of(pid).ok_or_else(|| Error::Undone(format!("there is no process {pid}")))
 }
 
 pub(super) fn freeze_walsender(run: &mut Run, step: &Step) -> Result<Blow, Error> {

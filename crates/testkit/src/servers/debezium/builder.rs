@@ -1,15 +1,11 @@
 //! What a Connect is to be like, and the steps to its first start.
 
-use std::fs;
-use std::path::Path;
-
 use super::{Debezium, Layout, SERVER, spawn, wait_until_ready};
-use crate::servers::process::{Lifetime, Process};
-use crate::servers::scratch::{Place, make_folder};
-use crate::servers::{Error, Need, Result, install, ports};
-
-/// A port may be taken between its choice and the start.
-const ATTEMPTS: usize = 4;
+use crate::servers::daemon::{self, Daemon};
+use crate::servers::jars::LOGGING_TO_CONSOLE;
+use crate::servers::process::Lifetime;
+use crate::servers::scratch::{Place, make_folder, write_file};
+use crate::servers::{Need, Result, install, ports};
 
 /// Connectors bring converters of their own where it matters.
 const PROPERTIES: &[(&str, &str)] = &[
@@ -20,13 +16,7 @@ const PROPERTIES: &[(&str, &str)] = &[
 ];
 
 const LOGGING: &str = "\
-status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
 rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
 logger.ready.name = org.apache.kafka.connect.runtime.Connect
 logger.ready.level = info
 logger.debezium.name = io.debezium
@@ -56,37 +46,27 @@ impl DebeziumBuilder {
     ///
     /// # Errors
     ///
-    /// What [`install`] refuses; [`Error::Ended`] with its log when it does not like its properties;
-    /// [`Error::TimedOut`] when it is not ready within two minutes.
+    /// What [`install`] refuses; [`Error::Ended`](crate::servers::Error::Ended) with its log when it does not like its
+    /// properties; [`Error::TimedOut`](crate::servers::Error::TimedOut) when it is not ready within two minutes.
     pub fn start(self) -> Result<Debezium> {
         install(&[Need::Debezium])?;
         let place = Place::choose(None, "debezium")?;
         let layout = Layout::below(place.path());
         make_folder(&layout.plugins)?;
-        write(&layout.logging, LOGGING)?;
-        let (process, port) = self.first_start(&layout, place.lifetime())?;
-        Ok(Debezium { port, layout, process: Some(process), _place: place })
+        write_file(&layout.logging, &[LOGGING_TO_CONSOLE, LOGGING].concat())?;
+        let (daemon, port) = self.first_start(&layout, place.lifetime())?;
+        Ok(Debezium { port, layout, daemon, _place: place })
     }
 
-    fn first_start(&self, layout: &Layout, lifetime: Lifetime) -> Result<(Process, u16)> {
-        let mut attempt = 1;
-        loop {
+    fn first_start(&self, layout: &Layout, lifetime: Lifetime) -> Result<(Daemon, u16)> {
+        daemon::first_start(SERVER, "Failed to bind", &layout.log, |_| {
             let port = ports::free()?;
-            write(&layout.properties, &self.worker_properties(layout, port))?;
+            write_file(&layout.properties, &self.worker_properties(layout, port))?;
             let logged = layout.log_text().len();
             let mut process = spawn(layout, lifetime)?;
-            match wait_until_ready(layout, logged, &mut process) {
-                Ok(()) => return Ok((process, port)),
-                Err(Error::Ended { .. }) if attempt < ATTEMPTS && layout.log_text().contains("Failed to bind") => {
-                    attempt += 1;
-                }
-                Err(error) => {
-                    // It is not ours to hand out: nobody could stop it.
-                    let _ = process.kill(SERVER);
-                    return Err(error);
-                }
-            }
-        }
+            let ready = wait_until_ready(layout, logged, &mut process);
+            Ok((process, port, ready))
+        })
     }
 
     fn worker_properties(&self, layout: &Layout, port: u16) -> String {
@@ -100,12 +80,10 @@ impl DebeziumBuilder {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(Error::io(format_args!("write {}", path.display())))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

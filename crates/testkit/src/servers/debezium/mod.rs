@@ -15,6 +15,7 @@ pub use builder::DebeziumBuilder;
 #[cfg(feature = "clients")]
 pub use connectors::{Connectors, Task};
 
+use super::daemon::Daemon;
 use super::jars::Jars;
 use super::process::{Lifetime, Process, Signal, command};
 use super::scratch::Place;
@@ -49,7 +50,7 @@ pub struct Debezium {
     #[cfg_attr(not(feature = "clients"), allow(dead_code, reason = "only its REST client asks for it"))]
     port: u16,
     layout: Layout,
-    process: Option<Process>,
+    daemon: Daemon,
     // Last: removed only when the process is gone.
     _place: Place,
 }
@@ -113,7 +114,7 @@ impl Debezium {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when it still runs after `limit`.
     pub fn stop(&mut self, limit: Duration) -> Result<Duration> {
-        daemon::stop(&mut self.process, SERVER, Signal::Terminate, limit)
+        self.daemon.stop(Signal::Terminate, limit)
     }
 
     /// Kills it, as a loss of power would, and waits until it is gone.
@@ -122,7 +123,7 @@ impl Debezium {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when the kernel does not let go of it.
     pub fn kill9(&mut self) -> Result<()> {
-        self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
+        self.daemon.kill9()
     }
 }
 
@@ -144,8 +145,6 @@ fn spawn(layout: &Layout, lifetime: Lifetime) -> Result<Process> {
     Process::spawn(command, SERVER)
 }
 
-/// Waits for the line that says so, in what was logged beyond the first `logged` bytes.
 fn wait_until_ready(layout: &Layout, logged: usize, process: &mut Process) -> Result<()> {
-    let new = || layout.log_text().get(logged..).unwrap_or_default().to_owned();
-    daemon::wait_until_ready(SERVER, process, START_LIMIT, || new().contains(READY), new)
+    daemon::wait_until_logged(SERVER, process, START_LIMIT, READY, &layout.log, logged)
 }

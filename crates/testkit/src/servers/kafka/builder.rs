@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Kafka, KafkaEndpoint, Layout, SERVER, spawn, wait_until_ready};
+use crate::servers::daemon::{self, Daemon};
 use crate::servers::install::java_arguments;
-use crate::servers::process::{Lifetime, Process, run};
-use crate::servers::scratch::Place;
+use crate::servers::jars::LOGGING_TO_CONSOLE;
+use crate::servers::process::{Lifetime, run};
+use crate::servers::scratch::{Place, write_file};
 use crate::servers::{Certificates, Error, Need, Result, SmallDisk, install, ports};
-
-/// A port may be taken between its choice and the broker's start.
-const ATTEMPTS: usize = 4;
 
 /// Any 16 bytes in URL-safe base64 do.
 const CLUSTER_ID: &str = "d2FscG9zdC10ZXN0cyEhIQ";
@@ -40,13 +39,7 @@ const PROPERTIES: &[(&str, &str)] = &[
 ];
 
 const LOGGING: &str = "\
-status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n
 rootLogger.level = info
-rootLogger.appenderRef.console.ref = console
 logger.config.name = org.apache.kafka.common.config
 logger.config.level = warn
 logger.server.name = kafka.server.KafkaConfig
@@ -161,14 +154,13 @@ impl KafkaBuilder {
     }
 
     fn start_at(self, place: Place, layout: Layout, options: &[String]) -> Result<Kafka> {
-        write(&layout.logging, LOGGING)?;
+        write_file(&layout.logging, &[LOGGING_TO_CONSOLE, LOGGING].concat())?;
         let certificates = self.make_certificates(place.path())?;
-        let (process, ports) = self.first_start(&layout, certificates.as_ref(), place.lifetime(), options)?;
+        let (daemon, ports) = self.first_start(&layout, certificates.as_ref(), place.lifetime(), options)?;
         let endpoint = KafkaEndpoint::at(&format!("127.0.0.1:{}", ports.plain));
         let sasl_bootstrap = ports.sasl.map(|port| format!("127.0.0.1:{port}"));
         let Ports { proxied: proxied_port, controller, .. } = ports;
-        let process = Some(process);
-        Ok(Kafka { endpoint, sasl_bootstrap, proxied_port, controller, certificates, layout, process, place })
+        Ok(Kafka { endpoint, sasl_bootstrap, proxied_port, controller, certificates, layout, daemon, place })
     }
 
     fn make_certificates(&self, folder: &Path) -> Result<Option<Certificates>> {
@@ -178,7 +170,7 @@ impl KafkaBuilder {
         let certificates = Certificates::make(folder)?;
         // Kafka wants key and certificate in one file.
         let read = |path: &Path| fs::read_to_string(path).map_err(Error::io(format_args!("read {}", path.display())));
-        write(&keystore(folder), &(read(&certificates.key)? + &read(&certificates.certificate)?))?;
+        write_file(&keystore(folder), &(read(&certificates.key)? + &read(&certificates.certificate)?))?;
         Ok(Some(certificates))
     }
 
@@ -188,31 +180,21 @@ impl KafkaBuilder {
         certificates: Option<&Certificates>,
         lifetime: Lifetime,
         options: &[String],
-    ) -> Result<(Process, Ports)> {
-        let mut attempt = 1;
-        loop {
+    ) -> Result<(Daemon, Ports)> {
+        daemon::first_start(SERVER, "Address already in use", &layout.log, |is_first| {
+            if !is_first {
+                // The format holds the controller's port.
+                let removed = fs::remove_dir_all(&layout.data);
+                removed.map_err(Error::io("remove the data of a broker that did not start"))?;
+            }
             let ports = self.choose_ports()?;
-            write(&layout.properties, &self.server_properties(layout, &ports, certificates))?;
+            write_file(&layout.properties, &self.server_properties(layout, &ports, certificates))?;
             self.format(layout)?;
             let logged = layout.log_text().len();
             let mut process = spawn(layout, lifetime, options)?;
-            match wait_until_ready(layout, logged, &mut process) {
-                Ok(()) => return Ok((process, ports)),
-                Err(Error::Ended { .. })
-                    if attempt < ATTEMPTS && layout.log_text().contains("Address already in use") =>
-                {
-                    // The format holds the controller's port.
-                    fs::remove_dir_all(&layout.data)
-                        .map_err(Error::io("remove the data of a broker that did not start"))?;
-                    attempt += 1;
-                }
-                Err(error) => {
-                    // It is not ours to hand out: nobody could stop it.
-                    let _ = process.kill(SERVER);
-                    return Err(error);
-                }
-            }
-        }
+            let ready = wait_until_ready(layout, logged, &mut process);
+            Ok((process, ports, ready))
+        })
     }
 
     fn choose_ports(&self) -> Result<Ports> {
@@ -277,10 +259,6 @@ fn sasl_properties(certificates: &Certificates) -> Vec<String> {
         "listener.name.sasl.ssl.keystore.type=PEM".to_owned(),
         format!("listener.name.sasl.ssl.keystore.location={}", keystore(folder).display()),
     ]
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(Error::io(format_args!("write {}", path.display())))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub use builder::KafkaBuilder;
 #[cfg(feature = "clients")]
 pub use users::{KafkaUser, Right};
 
+use super::daemon::Daemon;
 use super::install::java_arguments;
 use super::jars::Jars;
 use super::process::{Identity, Lifetime, Process, Signal, command};
@@ -70,7 +71,7 @@ pub struct Kafka {
     controller: u16,
     certificates: Option<Certificates>,
     layout: Layout,
-    process: Option<Process>,
+    daemon: Daemon,
     // Last: removed only when the process is gone.
     place: Place,
 }
@@ -158,7 +159,7 @@ impl Kafka {
     /// The process while it runs.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
-        self.process.as_ref().map(Process::identity)
+        self.daemon.identity()
     }
 
     /// All that it has logged.
@@ -173,7 +174,7 @@ impl Kafka {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when it still runs after `limit`.
     pub fn stop(&mut self, limit: Duration) -> Result<Duration> {
-        daemon::stop(&mut self.process, SERVER, Signal::Terminate, limit)
+        self.daemon.stop(Signal::Terminate, limit)
     }
 
     /// Starts it again on the same data and ports, after it was stopped, killed or has died; waits until it is ready.
@@ -182,15 +183,12 @@ impl Kafka {
     ///
     /// [`Error::Ended`](super::Error::Ended) or [`Error::TimedOut`](super::Error::TimedOut) when it does not come up.
     pub fn start_again(&mut self) -> Result<()> {
-        if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
+        if self.daemon.is_running() {
             return Ok(());
         }
         let logged = self.log().len();
-        let mut process = spawn(&self.layout, self.place.lifetime(), &[])?;
-        let ready = wait_until_ready(&self.layout, logged, &mut process);
-        // Kept in any case, so that it is stopped with us.
-        self.process = Some(process);
-        ready
+        let process = self.daemon.begin(spawn(&self.layout, self.place.lifetime(), &[])?);
+        wait_until_ready(&self.layout, logged, process)
     }
 
     /// Stops it and starts it again.
@@ -209,7 +207,7 @@ impl Kafka {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when the kernel does not let go of it.
     pub fn kill9(&mut self) -> Result<()> {
-        self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
+        self.daemon.kill9()
     }
 
     /// Freezes it: connections stay open, and nothing answers.
@@ -218,7 +216,7 @@ impl Kafka {
     ///
     /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigstop(&self) -> Result<()> {
-        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Stop))
+        self.daemon.signal(Signal::Stop)
     }
 
     /// Lets a frozen broker go on.
@@ -227,7 +225,7 @@ impl Kafka {
     ///
     /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigcont(&self) -> Result<()> {
-        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Continue))
+        self.daemon.signal(Signal::Continue)
     }
 }
 
@@ -251,8 +249,6 @@ fn spawn(layout: &Layout, lifetime: Lifetime, options: &[String]) -> Result<Proc
     Process::spawn(command, SERVER)
 }
 
-/// Waits for the line that says so, in what was logged beyond the first `logged` bytes.
 fn wait_until_ready(layout: &Layout, logged: usize, process: &mut Process) -> Result<()> {
-    let new = || layout.log_text().get(logged..).unwrap_or_default().to_owned();
-    daemon::wait_until_ready(SERVER, process, START_LIMIT, || new().contains(READY), new)
+    daemon::wait_until_logged(SERVER, process, START_LIMIT, READY, &layout.log, logged)
 }

@@ -8,13 +8,11 @@ use std::process::Command;
 
 use super::{Layout, Postgres, PostgresEndpoint, SERVER, spawn, wait_until_ready};
 use crate::servers::account::Account;
+use crate::servers::daemon::{self, Daemon};
 use crate::servers::install::postgres_programs;
-use crate::servers::process::{Lifetime, Process, Signal, command, run};
-use crate::servers::scratch::Place;
+use crate::servers::process::{Lifetime, Signal, command, run};
+use crate::servers::scratch::{Place, write_file};
 use crate::servers::{Certificates, Error, Need, Result, install, ports};
-
-/// A port may be taken between its choice and the server's start.
-const ATTEMPTS: usize = 5;
 
 /// Generous where tests would hit a limit, quick where they would wait.
 const SETTINGS: &[(&str, &str)] = &[
@@ -177,10 +175,10 @@ impl PostgresBuilder {
         let layout = self.layout(folder)?;
         self.make_data(&layout, folder, account.as_ref())?;
         let certificates = self.make_certificates(folder, account.as_ref())?;
-        let (process, port) =
+        let (daemon, port) =
             self.first_start(&layout, folder, certificates.as_ref(), account.as_ref(), place.lifetime())?;
         let endpoint = PostgresEndpoint::new(port, self.authentication.password());
-        Ok(Postgres { endpoint, certificates, layout, account, process: Some(process), place })
+        Ok(Postgres { endpoint, certificates, layout, account, daemon, place })
     }
 
     fn layout(&self, folder: &Path) -> Result<Layout> {
@@ -196,8 +194,7 @@ impl PostgresBuilder {
             copy.arg("-a").arg(original).arg(&layout.data);
             run(copy, "cp -a of a data folder")?;
             if self.is_standby {
-                let signal = layout.data.join("standby.signal");
-                fs::write(&signal, "").map_err(Error::io(format_args!("write {}", signal.display())))?;
+                write_file(&layout.data.join("standby.signal"), "")?;
                 // A base backup leaves the slots out, and one of the same name would not be synchronised.
                 let mut slots = Command::new("find");
                 slots.arg(layout.data.join("pg_replslot")).args(["-mindepth", "1", "-delete"]);
@@ -234,29 +231,20 @@ impl PostgresBuilder {
         certificates: Option<&Certificates>,
         account: Option<&Account>,
         lifetime: Lifetime,
-    ) -> Result<(Process, u16)> {
-        let mut attempt = 1;
-        loop {
+    ) -> Result<(Daemon, u16)> {
+        let conf = layout.data.join("postgresql.conf");
+        daemon::first_start(SERVER, "Address already in use", &layout.log, |_| {
             let port = ports::free()?;
-            write_private(
-                &layout.data.join("postgresql.conf"),
-                &self.configuration(port, folder, certificates),
-                account,
-            )?;
+            write_private(&conf, &self.configuration(port, folder, certificates), account)?;
             write_private(&layout.data.join("pg_hba.conf"), &self.host_based(), account)?;
             let mut process = spawn(layout, account, lifetime)?;
-            match wait_until_ready(layout, &mut process) {
-                Ok(()) => return Ok((process, port)),
-                Err(Error::Ended { log, .. }) if attempt < ATTEMPTS && log.contains("Address already in use") => {
-                    attempt += 1;
-                }
-                Err(error) => {
-                    // It is not ours to hand out: nobody could stop it.
-                    let _ = process.identity().signal(Signal::Quit).and_then(|()| process.kill(SERVER));
-                    return Err(error);
-                }
+            let ready = wait_until_ready(layout, &mut process);
+            if ready.is_err() {
+                // So that it lets go of its shared memory.
+                let _ = process.identity().signal(Signal::Quit);
             }
-        }
+            Ok((process, port, ready))
+        })
     }
 
     fn configuration(&self, port: u16, folder: &Path, certificates: Option<&Certificates>) -> String {

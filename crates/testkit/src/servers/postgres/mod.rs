@@ -12,6 +12,7 @@ pub use builder::{Authentication, PostgresBuilder};
 pub use endpoint::{Database, PostgresEndpoint, Row};
 
 use super::account::Account;
+use super::daemon::Daemon;
 use super::process::{Identity, Lifetime, Process, Signal, command};
 use super::scratch::Place;
 use super::{Certificates, Result, daemon};
@@ -37,7 +38,7 @@ pub struct Postgres {
     certificates: Option<Certificates>,
     layout: Layout,
     account: Option<Account>,
-    process: Option<Process>,
+    daemon: Daemon,
     // Last: removed only when the process is gone.
     place: Place,
 }
@@ -97,7 +98,7 @@ impl Postgres {
     /// The process while it runs.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
-        self.process.as_ref().map(Process::identity)
+        self.daemon.identity()
     }
 
     /// The folder of its programs, and of those that came with them.
@@ -124,7 +125,7 @@ impl Postgres {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when it still runs after `limit`.
     pub fn stop(&mut self, mode: Stop, limit: Duration) -> Result<Duration> {
-        daemon::stop(&mut self.process, SERVER, mode.signal(), limit)
+        self.daemon.stop(mode.signal(), limit)
     }
 
     /// Starts it again on the same data and port, after it was stopped, killed or has died; waits until it is ready.
@@ -133,7 +134,7 @@ impl Postgres {
     ///
     /// [`Error::Ended`](super::Error::Ended) or [`Error::TimedOut`](super::Error::TimedOut) when it does not come up.
     pub fn start_again(&mut self) -> Result<()> {
-        if self.process.as_mut().is_some_and(|process| process.ended().is_none()) {
+        if self.daemon.is_running() {
             return Ok(());
         }
         self.begin_to_start()?;
@@ -146,8 +147,7 @@ impl Postgres {
     ///
     /// [`Error::Io`](super::Error::Io) when its program cannot be started.
     pub fn begin_to_start(&mut self) -> Result<()> {
-        // Kept in any case, so that it is stopped with us.
-        self.process = Some(spawn(&self.layout, self.account.as_ref(), self.place.lifetime())?);
+        self.daemon.begin(spawn(&self.layout, self.account.as_ref(), self.place.lifetime())?);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl Postgres {
     ///
     /// [`Error::Ended`](super::Error::Ended) or [`Error::TimedOut`](super::Error::TimedOut) when it does not come to that.
     pub fn wait_until_ready(&mut self) -> Result<()> {
-        self.process.as_mut().map_or(Ok(()), |process| wait_until_ready(&self.layout, process))
+        self.daemon.process().map_or(Ok(()), |process| wait_until_ready(&self.layout, process))
     }
 
     /// Stops it and starts it again.
@@ -176,7 +176,7 @@ impl Postgres {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when the kernel does not let go of them.
     pub fn kill9(&mut self) -> Result<()> {
-        self.process.take().map_or(Ok(()), |mut process| process.kill(SERVER))
+        self.daemon.kill9()
     }
 
     /// Kills its main process alone, and waits until the others have noticed and are gone, without which it could not start again.
@@ -185,7 +185,7 @@ impl Postgres {
     ///
     /// [`Error::TimedOut`](super::Error::TimedOut) when one of them stays.
     pub fn kill9_postmaster(&mut self) -> Result<()> {
-        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let Some(mut process) = self.daemon.take() else { return Ok(()) };
         let family = process.identity().children();
         process.identity().signal(Signal::Kill)?;
         process.wait(SERVER, START_LIMIT)?;
@@ -199,7 +199,7 @@ impl Postgres {
     ///
     /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigstop(&self) -> Result<()> {
-        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Stop))
+        self.daemon.signal(Signal::Stop)
     }
 
     /// Lets a frozen server go on.
@@ -208,7 +208,7 @@ impl Postgres {
     ///
     /// [`Error::Command`](super::Error::Command) when the signal is refused.
     pub fn sigcont(&self) -> Result<()> {
-        self.process.as_ref().map_or(Ok(()), |process| process.signal_family(Signal::Continue))
+        self.daemon.signal(Signal::Continue)
     }
 }
 
@@ -217,7 +217,7 @@ impl Drop for Postgres {
         if self.place.lifetime() == Lifetime::OnItsOwn {
             return;
         }
-        if let Some(process) = &mut self.process {
+        if let Some(process) = self.daemon.process() {
             end(process);
         }
         forget_shared_memory(&self.layout.data);

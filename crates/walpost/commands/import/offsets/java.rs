@@ -156,6 +156,10 @@ impl<'a> Stream<'a> {
 pub(super) mod tests {
     use super::*;
 
+    /// The `serialVersionUID` of `java.util.HashMap`, and that of `byte[]`.
+    const HASH_MAP_VERSION: [u8; 8] = [0x05, 0x07, 0xDA, 0xC1, 0xC3, 0x16, 0x60, 0xD1];
+    const BYTES_VERSION: [u8; 8] = [0xAC, 0xF3, 0x17, 0xF8, 0x06, 0x08, 0x54, 0xE0];
+
     /// The map as `ObjectOutputStream` writes it.
     pub(in super::super) fn serialised(pairs: &[(&[u8], Option<&[u8]>)]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -165,7 +169,8 @@ pub(super) mod tests {
         };
         bytes.extend([TC_OBJECT, TC_CLASSDESC]);
         text(&mut bytes, "java.util.HashMap");
-        bytes.extend([0x05, 0x07, 0xDA, 0xC1, 0xC3, 0x16, 0x60, 0xD1, 0x03, 0x00, 0x02, b'F']);
+        bytes.extend(HASH_MAP_VERSION);
+        bytes.extend([0x03, 0x00, 0x02, b'F']);
         text(&mut bytes, "loadFactor");
         bytes.push(b'I');
         text(&mut bytes, "threshold");
@@ -179,25 +184,10 @@ pub(super) mod tests {
                 bytes.push(TC_REFERENCE);
                 bytes.extend((BASE_HANDLE + 2).to_be_bytes());
             } else {
-                bytes.extend([
-                    TC_CLASSDESC,
-                    0,
-                    2,
-                    b'[',
-                    b'B',
-                    0xAC,
-                    0xF3,
-                    0x17,
-                    0xF8,
-                    0x06,
-                    0x08,
-                    0x54,
-                    0xE0,
-                    0x02,
-                    0,
-                    0,
-                ]);
-                bytes.extend([TC_ENDBLOCKDATA, TC_NULL]);
+                bytes.push(TC_CLASSDESC);
+                text(bytes, "[B");
+                bytes.extend(BYTES_VERSION);
+                bytes.extend([0x02, 0, 0, TC_ENDBLOCKDATA, TC_NULL]);
             }
             bytes.extend(u32::try_from(content.len()).unwrap().to_be_bytes());
             bytes.extend(content);
