@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Ended, toml_string};
-use walpost_testkit::servers::{Authentication, Certificates, Kafka, Postgres, Scratch, shared_kafka, shared_postgres};
+use walpost_testkit::servers::{
+    Authentication, Certificates, Kafka, Postgres, Scratch, kafka_tool, shared_kafka, shared_postgres,
+};
 
 use crate::rig::{LIMIT, Rig, eventually};
 
@@ -332,6 +334,25 @@ pub(crate) fn guarded_kafka() -> &'static Kafka {
             .start()
             .unwrap()
     })
+}
+
+/// Runs one of Kafka's programs against the guarded broker, as its superuser.
+#[track_caller]
+pub(crate) fn administer(class: &str, arguments: &[&str]) {
+    let mut tool = kafka_tool(class).unwrap();
+    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
+}
+
+/// Makes a user of the guarded broker, or gives him another password.
+#[track_caller]
+pub(crate) fn set_password(user: &str, password: &str) {
+    let credentials = format!("SCRAM-SHA-512=[password={password}]");
+    let user = ["--entity-type", "users", "--entity-name", user];
+    administer(
+        "org.apache.kafka.tools.ConfigCommand",
+        &[&["--alter", "--add-config", &credentials], &user as &[_]].concat(),
+    );
 }
 
 /// A relay that comes to the guarded broker by SASL over TLS.

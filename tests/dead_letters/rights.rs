@@ -3,22 +3,13 @@
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Relay, toml_string};
-use walpost_testkit::servers::kafka_tool;
 
 use super::topic::{insert_large, narrow, open, stop, wait_for_open};
 use crate::observe::{value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, eventually};
-use crate::security::{guarded_kafka, log_in};
+use crate::security::{administer, guarded_kafka, log_in, set_password};
 
 const PASSWORD: &str = "letter-pearl";
-
-/// Runs one of Kafka's programs against the guarded broker, as its superuser.
-#[track_caller]
-fn administer(class: &str, arguments: &[&str]) {
-    let mut tool = kafka_tool(class).unwrap();
-    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
-}
 
 /// Who may do what with which topics.
 struct Rights {
@@ -30,10 +21,7 @@ impl Rights {
     /// A user of the relay's own, who may write its topics, and read and write its letters.
     fn of(rig: &mut Rig) -> Self {
         let user = rig.database.name().to_owned();
-        let credentials = format!("SCRAM-SHA-512=[password={PASSWORD}]");
-        let who = ["--entity-type", "users", "--entity-name", &user];
-        let set = [&["--alter", "--add-config", &credentials], &who as &[_]].concat();
-        administer("org.apache.kafka.tools.ConfigCommand", &set);
+        set_password(&user, PASSWORD);
         log_in(rig, &user, "SCRAM-SHA-512", PASSWORD);
         let rights = Self { principal: format!("User:{user}"), letters: format!("letters-{user}") };
         let events = ["--producer", "--topic", &rig.topic(""), "--resource-pattern-type", "prefixed"];

@@ -1,12 +1,12 @@
 //! The broker is there and does not take what it took before: the topic is gone, a right or a password was taken away.
 
 use walpost_testkit::checker::Repeats;
-use walpost_testkit::servers::{kafka_tool, shared_kafka, shared_postgres};
+use walpost_testkit::servers::{shared_kafka, shared_postgres};
 
 use super::{Figure, Sign, assert_over, assert_seen, start_ready};
 use crate::observe::value;
 use crate::rig::{LIMIT, PARTITIONS, Rig, eventually};
-use crate::security::{guarded_kafka, log_in};
+use crate::security::{administer, guarded_kafka, log_in, set_password};
 
 const PASSWORD: &str = "first-pearl";
 const NEXT_PASSWORD: &str = "second-pearl";
@@ -42,24 +42,6 @@ fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_ma
     assert_over(&mut rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
-}
-
-/// Runs one of Kafka's programs against the guarded broker, as its superuser.
-#[track_caller]
-fn administer(class: &str, arguments: &[&str]) {
-    let mut tool = kafka_tool(class).unwrap();
-    let output = tool.args(["--bootstrap-server", guarded_kafka().bootstrap()]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{class} {arguments:?}: {output:?}");
-}
-
-#[track_caller]
-fn set_password(user: &str, password: &str) {
-    let credentials = format!("SCRAM-SHA-512=[password={password}]");
-    let user = ["--entity-type", "users", "--entity-name", user];
-    administer(
-        "org.apache.kafka.tools.ConfigCommand",
-        &[&["--alter", "--add-config", &credentials], &user as &[_]].concat(),
-    );
 }
 
 #[track_caller]

@@ -10,6 +10,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use walpost_core::failure::{Class, Failure};
 
 use crate::classify;
+use crate::compacted;
 use crate::context::Context;
 
 /// How long one call may wait; librdkafka resumes it with the next. In between it is seen whether anybody still waits for it.
@@ -203,7 +204,8 @@ pub(super) fn withdrawn_checkpoint(topic: &str, why: &str) -> Failure {
         Class::Withdrawn,
         format!(
             "the checkpoint cannot be written, to topic \"{topic}\", because its transaction failed: {why}; to see what topics have to be like, run: \
-             walpost check; the whole group waits and is sent again"
+             walpost check; a right to this one is given with {}; the whole group waits and is sent again",
+            compacted::permission(topic)
         ),
     )
 }
