@@ -76,7 +76,7 @@ impl Error {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Self::Table(error) => error.remedy().map(str::to_owned),
+            Self::Table(error) => error.remedy(),
             #[cfg(feature = "kafka")]
             Self::Topic(error) => error.remedy(),
         }
@@ -96,7 +96,7 @@ impl Error {
     #[must_use]
     pub fn is_about_content(&self) -> bool {
         match self {
-            Self::Table(_) => false,
+            Self::Table(error) => error.is_about_content(),
             #[cfg(feature = "kafka")]
             Self::Topic(error) => matches!(error, LetterError::Unreadable { .. }),
         }
@@ -132,6 +132,7 @@ impl Error {
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
         let exit = match &error {
+            error if error.is_about_content() => Exit::CheckpointRefused,
             Error::Table(error) => Exit::of_source(error.class()),
             #[cfg(feature = "kafka")]
             Error::Topic(LetterError::Read(error)) if error.is_retried() => Exit::Unreachable,
@@ -139,8 +140,6 @@ impl From<Error> for Ended {
             Error::Topic(LetterError::Write(failure)) if failure.class == walpost_core::failure::Class::Sink => {
                 Exit::Unreachable
             }
-            #[cfg(feature = "kafka")]
-            Error::Topic(LetterError::Unreadable { .. }) => Exit::CheckpointRefused,
             #[cfg(feature = "kafka")]
             Error::Topic(_) => Exit::SinkRefused,
         };

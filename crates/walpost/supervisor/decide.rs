@@ -240,13 +240,13 @@ fn transaction_failed(failure: Failure, sink_refusal: Exit) -> Decision {
 
 /// What is done about dead letters that could not be read.
 fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
+    if error.is_about_content() {
+        return Decision::end_with(Exit::CheckpointRefused, error.with_remedy());
+    }
     match (error.class(), error.remedy()) {
         (Some(class), _) => judge(class, &error.sentence(), Exit::SourceRefused),
         (None, None) => Decision::Again(error.sentence()),
-        (None, Some(_)) => {
-            let exit = if error.is_about_content() { Exit::CheckpointRefused } else { sink_refusal };
-            Decision::end_with(exit, error.with_remedy())
-        }
+        (None, Some(_)) => Decision::end_with(sink_refusal, error.with_remedy()),
     }
 }
 
