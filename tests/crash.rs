@@ -8,7 +8,9 @@ use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::shared_postgres;
 
+use crate::observe::wait_until_unready;
 use crate::rig::{LIMIT, Rig, breakable_kafka};
+use crate::security::{guarded_kafka, log_in};
 
 /// Kills that have to count.
 const KILLS: usize = 20;
@@ -132,6 +134,26 @@ fn a_second_sigterm_ends_the_relay_at_once() {
     // Ten times as fast as it would end by itself.
     let ended = relay.wait(LIMIT).unwrap();
     ended.assert_said(9, &["ending at once"]);
+}
+
+#[test]
+fn a_second_sigterm_ends_a_relay_whose_kafka_clients_are_at_work_by_tls_with_its_own_code() {
+    let mut rig = Rig::ready_on(shared_postgres(), guarded_kafka().endpoint(), "twicetls", &["public.outbox"]);
+    log_in(&mut rig, "walpost", "SCRAM-SHA-256", "pearl-of-kafka");
+    rig.configure(|config| config.set("stop", "timeout_ms", "600000").set("retry", "max_ms", "100"));
+    for topic in rig.outboxes[0].topics() {
+        guarded_kafka().endpoint().delete_topic(&topic).unwrap();
+    }
+    rig.insert("key", 0, 10);
+    // What is held is tried again all the time, each time by a client that is made anew.
+    for _ in 0..3 {
+        let relay = rig.start_streaming();
+        wait_until_unready(&relay, "holding", "kafka-topics.sh");
+        relay.sigterm().unwrap();
+        relay.wait_for_log("once more ends at once", LIMIT).unwrap();
+        relay.sigterm().unwrap();
+        relay.wait(LIMIT).unwrap().assert_said(9, &["ending at once"]);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The letters are made here, as a relay would make them; nothing is published.
 
 mod commands;
+mod damaged;
 mod deadlocks;
 mod group;
 mod references;

@@ -5,6 +5,7 @@
 
 mod broker;
 mod checkpoint;
+mod checkpoint_topic;
 mod disk;
 mod network;
 mod process;

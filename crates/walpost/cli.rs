@@ -9,7 +9,6 @@ mod named;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -324,8 +323,8 @@ enum Config {
 
 /// The whole program.
 #[must_use]
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let exit = match Cli::try_parse_from(arguments) {
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    match Cli::try_parse_from(arguments) {
         Ok(cli) => perform(cli.command),
         Err(refusal) => {
             // Help that nobody reads to the end is no error.
@@ -335,8 +334,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
             if refusal.use_stderr() { Exit::Usage } else { Exit::Success }
         }
-    };
-    exit.into()
+    }
 }
 
 /// What to write where a configuration file was named without its option.
@@ -441,8 +439,8 @@ where
 /// How long a process that ends waits for what blocks.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Runs a command on a runtime of its own. A Kafka client that is being closed is waited for: OpenSSL cleans up when a process ends, and threads that are
-/// in the midst of TLS then crash. What is still blocked after that (a pipe that nobody reads) is left behind.
+/// Runs a command on a runtime of its own. A Kafka client that is being closed is waited for. What is still blocked after that (a pipe that nobody reads, a client
+/// that does not end) is left behind; [`Exit::end`] does not disturb it.
 fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

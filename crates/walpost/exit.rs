@@ -2,7 +2,7 @@
 //! something different about.
 
 use std::fmt::Write;
-use std::process::ExitCode;
+use std::io::Write as _;
 
 use walpost_core::start::StartState;
 use walpost_postgres::error::Class;
@@ -128,9 +128,13 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+impl Exit {
+    /// Ends the process, with what was printed and with nothing else that is done at exit: there OpenSSL frees what it has, and C++ its statics, while
+    /// threads of a Kafka client that was left behind, or was not closed, still work with them and crash (OpenSSL's manual of `OPENSSL_cleanup`).
+    pub fn end(self) -> ! {
+        // A reader that went away has seen what it wanted.
+        let _ = std::io::stdout().flush();
+        signal_hook::low_level::exit(self.code().into())
     }
 }
 

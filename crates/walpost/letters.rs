@@ -9,7 +9,7 @@ use walpost_postgres::dead_letter::{self, Fetched, LetterStore, RowReader};
 use walpost_postgres::error::Class;
 
 #[cfg(feature = "kafka")]
-use walpost_kafka::{LetterError, LetterMemory, LetterTopic};
+use walpost_kafka::{LetterError, LetterMemory, LetterTopic, ReadError};
 
 use crate::config::settings::{self, Settings};
 use crate::exit::{Ended, Exit};
@@ -76,7 +76,7 @@ impl Error {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Self::Table(error) => error.remedy().map(str::to_owned),
+            Self::Table(error) => error.remedy(),
             #[cfg(feature = "kafka")]
             Self::Topic(error) => error.remedy(),
         }
@@ -96,9 +96,22 @@ impl Error {
     #[must_use]
     pub fn is_about_content(&self) -> bool {
         match self {
-            Self::Table(_) => false,
+            Self::Table(error) => error.is_about_content(),
             #[cfg(feature = "kafka")]
             Self::Topic(error) => matches!(error, LetterError::Unreadable { .. }),
+        }
+    }
+
+    /// Whether a relay that streamed goes on trying: a topic that it has read is missing or forbidden by now. In front of a first stream that is a
+    /// fault of the configuration.
+    #[must_use]
+    pub fn is_retried_under_way(&self) -> bool {
+        match self {
+            Self::Table(_) => false,
+            #[cfg(feature = "kafka")]
+            Self::Topic(error) => {
+                matches!(error, LetterError::Read(ReadError::Missing { .. } | ReadError::Forbidden { .. }))
+            }
         }
     }
 
@@ -119,6 +132,7 @@ impl Error {
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
         let exit = match &error {
+            error if error.is_about_content() => Exit::CheckpointRefused,
             Error::Table(error) => Exit::of_source(error.class()),
             #[cfg(feature = "kafka")]
             Error::Topic(LetterError::Read(error)) if error.is_retried() => Exit::Unreachable,
@@ -126,8 +140,6 @@ impl From<Error> for Ended {
             Error::Topic(LetterError::Write(failure)) if failure.class == walpost_core::failure::Class::Sink => {
                 Exit::Unreachable
             }
-            #[cfg(feature = "kafka")]
-            Error::Topic(LetterError::Unreadable { .. }) => Exit::CheckpointRefused,
             #[cfg(feature = "kafka")]
             Error::Topic(_) => Exit::SinkRefused,
         };

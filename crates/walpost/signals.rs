@@ -26,7 +26,8 @@ impl Stop {
                 };
                 if tell.send_replace(true) {
                     tracing::warn!("{name} again: ending at once; what was not checkpointed will be published again");
-                    std::process::exit(i32::from(Exit::ForcedStop.code()));
+                    // Clients of Kafka are in the midst of their work.
+                    Exit::ForcedStop.end();
                 }
                 tracing::info!("{name}: finishing what is in flight; once more ends at once");
             }

@@ -15,6 +15,7 @@ use walpost_postgres::error::Class;
 use walpost_kafka::{CheckpointError, CheckpointTopic, ReadError};
 
 use crate::exit::Exit;
+use crate::journal;
 
 /// How long it is waited for what others hide, where something is done by what is read then. A stream that nobody reads meanwhile has to outlive it.
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(20);
@@ -77,10 +78,16 @@ impl Error {
     }
 
     /// Whether a relay that streams goes on trying. Nobody sees from here whether a folder that is gone, or a disk that is read-only, comes back; but
-    /// the relay has written there, and publishes meanwhile.
+    /// the relay has written there, and publishes meanwhile. A topic that is missing or forbidden by now is waited for as any other is; whether it holds
+    /// the checkpoint still when it is back is seen then.
     #[must_use]
     pub fn is_retried_under_way(&self) -> bool {
-        self.is_retried() || matches!(self, Self::Own(checkpoint::Error::File { .. }))
+        match self {
+            Self::Own(checkpoint::Error::File { .. }) => true,
+            #[cfg(feature = "kafka")]
+            Self::Kafka(CheckpointError::Read(ReadError::Missing { .. } | ReadError::Forbidden { .. })) => true,
+            _ => self.is_retried(),
+        }
     }
 
     /// The code that the process ends with because of it: whose refusal it is.
@@ -113,6 +120,12 @@ impl Error {
     #[must_use]
     pub fn sentence(&self) -> String {
         chain(self)
+    }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn with_remedy(&self) -> String {
+        journal::with_remedy(&self.sentence(), self.remedy().as_deref())
     }
 }
 
@@ -393,6 +406,23 @@ mod tests {
             (checkpoint::Error::Fenced { ours: 1, theirs: 2 }.into(), false, false),
             (checkpoint::Error::NewerFormat { found: 9 }.into(), false, false),
         ] {
+            assert_eq!((error.is_retried(), error.is_retried_under_way()), (at_start, under_way), "{error}");
+        }
+    }
+
+    #[cfg(feature = "kafka")]
+    #[test]
+    fn a_topic_that_is_missing_or_forbidden_is_waited_for_under_way_and_what_it_holds_is_not() {
+        let topic = || "c".to_owned();
+        for (error, at_start, under_way) in [
+            (CheckpointError::Read(ReadError::Missing { topic: topic() }), false, true),
+            (CheckpointError::Read(ReadError::Forbidden { topic: topic() }), false, true),
+            (CheckpointError::Read(ReadError::Deadline { topic: topic() }), true, true),
+            (CheckpointError::Read(ReadError::TooLarge { topic: topic() }), false, false),
+            (CheckpointError::Write(Failure::new(FailureClass::Configuration, "no right")), false, false),
+            (CheckpointError::NewerFormat { found: 9 }, false, false),
+        ] {
+            let error = Error::from(error);
             assert_eq!((error.is_retried(), error.is_retried_under_way()), (at_start, under_way), "{error}");
         }
     }

@@ -3,7 +3,7 @@
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Relay, toml_string};
-use walpost_testkit::servers::{KafkaUser, Right};
+use walpost_testkit::servers::KafkaUser;
 
 use super::topic::{insert_large, narrow, open, stop, wait_for_open};
 use crate::observe::{assert_told, value, wait_until_ready, wait_until_unready};
@@ -35,27 +35,14 @@ impl Rights {
         self.user.allow(true, what).unwrap();
     }
 
-    /// Changes what may be done with the letters, and waits until the broker goes by it.
-    #[track_caller]
-    fn change(&self, is_allowed: bool, operations: &[&str]) {
-        let named = operations.iter().flat_map(|operation| ["--operation", operation]);
-        let what: Vec<&str> = ["--topic", &self.letters].into_iter().chain(named).collect();
-        self.user.allow(is_allowed, &what).unwrap();
-        for (operation, right) in [("Read", Right::Read), ("Write", Right::Write)] {
-            if operations.contains(&operation) {
-                self.user.wait_until_allowed(is_allowed, right, &self.letters).unwrap();
-            }
-        }
-    }
-
     #[track_caller]
     fn give(&self, operations: &[&str]) {
-        self.change(true, operations);
+        self.user.allow_on_topic(true, &self.letters, operations).unwrap();
     }
 
     #[track_caller]
     fn take(&self, operations: &[&str]) {
-        self.change(false, operations);
+        self.user.allow_on_topic(false, &self.letters, operations).unwrap();
     }
 }
 

@@ -151,3 +151,82 @@ fn while_marks_cannot_be_read_all_else_goes_on_and_a_letter_that_is_damaged_hold
     wait_until_ready(&relay);
     stop(relay);
 }
+
+/// The number of the open letter of a key.
+fn letter_of(rig: &Rig, key: &str) -> String {
+    rig.value(&format!("SELECT min(id) FROM walpost.dead_letter WHERE key = '{key}' AND state = 'waiting'"))
+}
+
+#[test]
+fn a_letter_whose_key_nobody_knows_any_more_keeps_a_relay_from_starting_until_it_is_given_up() {
+    let rig = narrow("keyless");
+    let relay = rig.start_streaming();
+    for key in ["a", "b"] {
+        insert_large(&rig, key, 0);
+    }
+    wait_for_open(&rig, 2);
+    stop(relay);
+    let (first, second) = (letter_of(&rig, "a"), letter_of(&rig, "b"));
+    rig.sql(&format!(r"UPDATE walpost.dead_letter SET key = '\q' WHERE id = {first}"));
+    let drop = ["dlq", "drop", "--yes", "--id"];
+    let command = format!("walpost dlq drop --id {first} --yes");
+    let said =
+        [&format!("behind the dead letter {first}: its column key"), "put it right in walpost.dead_letter", &command];
+    rig.start().wait(LIMIT).unwrap().assert_said(11, &said);
+    rig.call(&[&drop as &[_], &[first.as_str()]].concat()).assert_said(0, &["1 letter is marked"]);
+    let relay = rig.start_streaming();
+    wait_for_open(&rig, 1);
+    rig.insert("a", 1, 2);
+    wait_for_delivered(&rig, "a", &[1, 2]);
+    // Under a running relay, which knows the key still, until it is given up.
+    rig.sql(&format!(r"UPDATE walpost.dead_letter SET route = '\q' WHERE id = {second}"));
+    rig.insert("b", 1, 1);
+    wait_for_open(&rig, 2);
+    rig.call(&[&drop as &[_], &[second.as_str()]].concat()).assert_said(0, &["1 letter is marked"]);
+    wait_for_open(&rig, 1);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    wait_for_delivered(&rig, "b", &[1]);
+    eventually("no key to be parked", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
+    rig.insert("b", 2, 1);
+    wait_for_delivered(&rig, "b", &[1, 2]);
+    wait_until_ready(&relay);
+    stop(relay);
+}
+
+#[test]
+fn what_somebody_made_of_a_letters_row_or_time_comes_back_or_is_sent_and_never_ends_the_relay() {
+    let rig = narrow("oddletters");
+    let relay = rig.start_streaming();
+    let changes = [
+        "relation_message = ''",
+        r"relation_message = '\x52'",
+        "insert_message = '', payload_column = NULL",
+        r"insert_message = '\x49ffffffff4e7fff'",
+        "commit_time = 'infinity'",
+        "commit_time = '-infinity'",
+        "commit_lsn = 'FFFFFFFF/FFFFFFFF'",
+        "timestamp_ms = -9223372036854775808",
+        "partition = -5",
+        "attempts = 2147483646",
+    ];
+    for key in 0..changes.len() {
+        insert_large(&rig, &format!("k{key}"), 0);
+    }
+    insert_large(&rig, "well", 0);
+    wait_for_open(&rig, changes.len() + 1);
+    for (key, change) in changes.iter().enumerate() {
+        rig.sql(&format!("UPDATE walpost.dead_letter SET {change} WHERE key = 'k{key}'"));
+    }
+    rig.limit_records(LARGE);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    eventually("all letters to be sent or to come back", || count(&rig, "state = 'replay'") == 0);
+    wait_for_delivered(&rig, "well", &[0]);
+    assert!(relay.is_running(), "{}", relay.log());
+    stop(relay);
+    // Nor is a start kept.
+    let relay = rig.start_streaming();
+    rig.call(&["dlq", "drop", "--all", "--yes"]).assert_success();
+    wait_for_open(&rig, 0);
+    wait_until_ready(&relay);
+    stop(relay);
+}

@@ -246,6 +246,21 @@ fn weaknesses(settings: &Settings, topic: &str, value: &dyn Fn(&str) -> Option<S
             format!("max.message.bytes is {largest}: larger records are refused, though the producer takes {ours}");
         findings.push(Finding::new(Severity::Warning, &subject, sentence, alter(&format!("max.message.bytes={ours}"))));
     }
+    // The client makes no batch larger than either.
+    let batch = number(settings.batch_size()).zip(ours).map(|(batch, ours)| batch.min(ours));
+    if let (Some(largest), Some(batch)) = (largest, batch)
+        && largest < batch
+    {
+        let sentence = format!(
+            "max.message.bytes is {largest}, and the producer makes batches of up to {batch} bytes: one that is larger after its compression is refused as a \
+             whole and sent again in parts, which is slow"
+        );
+        let remedy = format!(
+            "{}, or set \"batch.size\" of [sink.kafka] to {largest} or less",
+            alter(&format!("max.message.bytes={batch}"))
+        );
+        findings.push(Finding::new(Severity::Warning, &subject, sentence, remedy));
+    }
     if value("cleanup.policy").is_some_and(|policy| policy.contains("compact")) {
         let sentence = "it is compacted: records without a key are refused, and older ones of a key disappear";
         findings.push(Finding::new(Severity::Note, &subject, sentence, "give every event a key"));
@@ -293,7 +308,7 @@ mod tests {
         for (name, value, severity) in [
             ("min.insync.replicas", "1", Severity::Warning),
             ("unclean.leader.election.enable", "true", Severity::Warning),
-            ("max.message.bytes", "1000", Severity::Warning),
+            ("max.message.bytes", "1048575", Severity::Warning),
             ("cleanup.policy", "compact,delete", Severity::Note),
             ("message.timestamp.type", "LogAppendTime", Severity::Note),
             ("retention.ms", "3600000", Severity::Note),
@@ -304,6 +319,8 @@ mod tests {
             assert_eq!(findings[0].subject, "topic \"orders\"");
             assert!(!findings[0].remedy.is_empty(), "{name}");
         }
+        let both = found("max.message.bytes", "999999");
+        assert_eq!(both.len(), 2, "{both:?}");
         for (name, value) in [
             ("min.insync.replicas", "2"),
             ("unclean.leader.election.enable", "false"),
@@ -315,6 +332,27 @@ mod tests {
             ("retention.ms", "-1"),
         ] {
             assert!(found(name, value).is_empty(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn a_topic_that_takes_no_whole_batch_is_found_whatever_its_records_may_be() {
+        for (batch, message, largest, is_found) in [
+            ("1000000", "1048576", "1000000", false),
+            ("1000000", "500000", "999999", false),
+            ("600000", "500000", "499999", true),
+            ("1000000", "500000", "500000", false),
+            ("400000", "500000", "450000", false),
+            ("400000", "500000", "399999", true),
+        ] {
+            let given =
+                [("bootstrap.servers", "127.0.0.1:9092"), ("batch.size", batch), ("message.max.bytes", message)];
+            let settings = Settings::from_properties(given, Limits { records: 1000, bytes: 1 << 20 }).unwrap();
+            let findings =
+                weaknesses(&settings, "orders", &|asked| (asked == "max.message.bytes").then(|| largest.to_owned()));
+            let of_batch = findings.iter().find(|finding| finding.sentence.contains("sent again in parts"));
+            assert_eq!(of_batch.is_some(), is_found, "{batch} {message} {largest}: {findings:?}");
+            assert!(of_batch.is_none_or(|finding| finding.remedy.contains("\"batch.size\"")), "{findings:?}");
         }
     }
 }

@@ -158,6 +158,11 @@ impl Settings {
         self.get("message.max.bytes")
     }
 
+    /// The largest batch of records, in bytes, that the producer makes, where a record may be as large.
+    pub(crate) fn batch_size(&self) -> &str {
+        self.get("batch.size")
+    }
+
     /// As librdkafka wants it.
     pub(crate) fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();

@@ -176,17 +176,22 @@ impl Transactional {
             return Err(self.fence_or(context.failure(loss.code, &loss.record())));
         }
         if !is_acknowledged || self.producer.outstanding > 0 {
-            let timeout = self.timeout.as_millis();
-            return Err(Failure::new(
-                Class::Sink,
-                format!(
-                    "a transaction was not acknowledged within transaction.timeout.ms = {timeout}; it is sent again"
-                ),
-            ));
+            return Err(self.unacknowledged(is_acknowledged));
         }
         self.call(Call::Commit, self.timeout).await?;
         self.state = State::Begun { is_used: false };
         Ok(())
+    }
+
+    /// What was not acknowledged in time. Of the checkpoint that is said, for whoever looks at the topics of his events finds nothing wrong.
+    fn unacknowledged(&self, is_checkpoint_acknowledged: bool) -> Failure {
+        let timeout = self.timeout.as_millis();
+        let what = match is_checkpoint_acknowledged {
+            true => "a transaction".to_owned(),
+            false => format!("a transaction's checkpoint in topic \"{}\"", self.topic),
+        };
+        let reason = format!("{what} was not acknowledged within transaction.timeout.ms = {timeout}; it is sent again");
+        Failure::new(Class::Sink, reason)
     }
 
     /// Hands over what the client had no room for.
@@ -276,7 +281,13 @@ impl Transactional {
 
     async fn send_checkpoint(&mut self, checkpoint: Option<&Checkpoint>, deadline: Instant) -> Result<(), Failure> {
         let record = self.record_of(checkpoint);
-        self.offer(deadline, |sink| sink.producer.publish(CHECKPOINT, &record)).await
+        self.offer(deadline, |sink| {
+            sink.producer.publish(CHECKPOINT, &record).map_err(|refusal| match refusal {
+                Refusal::Full => Refusal::Full,
+                Refusal::Failed(failure) => sink.checkpoint_failure(failure).into(),
+            })
+        })
+        .await
     }
 
     fn record_of(&self, checkpoint: Option<&Checkpoint>) -> Record {
@@ -299,7 +310,20 @@ impl Transactional {
         };
         match self.producer.reports.remove(place).outcome {
             Ok(()) => Ok(true),
-            Err(loss) => Err(self.fence_or(call::checkpoint_failure(&loss, &self.topic))),
+            Err(loss) => {
+                let context = self.producer.client.client().context();
+                let failure = context.failure(loss.code, &loss.record());
+                Err(self.fence_or(self.checkpoint_failure(failure)))
+            }
+        }
+    }
+
+    /// Of a record that was only withdrawn the client has said why.
+    fn checkpoint_failure(&self, failure: Failure) -> Failure {
+        let context = self.producer.client.client().context();
+        match context.abortion().filter(|_| failure.class == Class::Withdrawn) {
+            Some(why) => call::withdrawn_checkpoint(&self.topic, &why),
+            None => call::checkpoint_failure(failure, &self.topic, context.has_delivered()),
         }
     }
 

@@ -10,6 +10,7 @@ mod fetch;
 mod headers;
 mod letter;
 pub mod operator;
+mod parked;
 mod store;
 mod text;
 
@@ -62,6 +63,14 @@ pub enum Error {
         /// The number.
         ordinal: u64,
     },
+    /// A letter of which somebody changed what says whose order it keeps.
+    #[error("nobody knows which key waits behind the dead letter {id}: its column {field} holds what no relay wrote")]
+    Keyless {
+        /// Which letter.
+        id: i64,
+        /// Which column.
+        field: &'static str,
+    },
     /// A stored value is not what it should be. What it is, is not told: it may be a part of the payload.
     #[error("the column {field} of the dead letter {id} holds what no relay wrote")]
     Value {
@@ -90,17 +99,27 @@ impl Error {
                  transaction: move the slot behind it with pg_replication_slot_advance, then run: walpost checkpoint adopt-slot",
             ),
             Self::Ordinal { .. } => Class::Unforeseen,
-            Self::Value { .. } => {
-                Class::NeedsOperator("somebody changed it by hand: put it right, or delete it from walpost.dead_letter")
-            }
+            Self::Value { .. } | Self::Keyless { .. } => Class::NeedsOperator(
+                "somebody changed it by hand: put it right in walpost.dead_letter, or give the letter up with walpost dlq drop --id",
+            ),
         }
+    }
+
+    /// Whether it is about what lies in the table, and not about who keeps it.
+    #[must_use]
+    pub fn is_about_content(&self) -> bool {
+        matches!(self, Self::Value { .. } | Self::Keyless { .. })
     }
 
     /// What an operator has to do, where somebody has to.
     #[must_use]
-    pub fn remedy(&self) -> Option<&'static str> {
-        match self.class() {
-            Class::NeedsOperator(remedy) => Some(remedy),
+    pub fn remedy(&self) -> Option<String> {
+        match (self, self.class()) {
+            (Self::Value { id, .. } | Self::Keyless { id, .. }, _) => Some(format!(
+                "somebody changed it by hand: put it right in walpost.dead_letter, or give the letter up, so that its row is never published, with: \
+                 walpost dlq drop --id {id} --yes"
+            )),
+            (_, Class::NeedsOperator(remedy)) => Some(remedy.to_owned()),
             _ => None,
         }
     }

@@ -22,7 +22,7 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 use super::decide::Trouble;
 use super::memory::Memory;
 use super::{Supervisor, publications};
-use crate::letters::AnyLetters;
+use crate::letters::{self, AnyLetters};
 use crate::store::{self, AnyStore};
 use crate::{commands, journal, misfit, relay};
 
@@ -194,7 +194,7 @@ impl Supervisor {
 
     /// Becomes the one who writes the checkpoint, wherever it lies, if nobody has moved it since the look.
     async fn take_checkpoint(&mut self, look: &mut Look) -> Result<Checkpoint, Trouble> {
-        let Look { store, stored, server, memory, known, position, .. } = look;
+        let Look { store, stored, server, memory, known, position, acknowledged, .. } = look;
         // Whoever had the slot before us may have gone on since we looked, and where it wrote by transactions it may have left one open,
         // behind which nothing can be read.
         self.sink.open_transactions().await.map_err(Trouble::Transaction)?;
@@ -202,6 +202,10 @@ impl Supervisor {
         self.settle(store).await?;
         if store.keeps_a_checkpoint() && store.load().await.map_err(|error| self.store_trouble(error))? != *stored {
             return Err(Trouble::Moved);
+        }
+        // Elsewhere memory or slot tell well enough how far we got. Here they may lag behind what readers have seen, and nothing may come twice.
+        if self.sink.is_transactional() && self.memory.is_some_and(|memory| memory.is_gone(stored.as_ref())) {
+            return Err(Trouble::CheckpointGone { place: store.place(), confirmed: *acknowledged });
         }
         let commit_time = known.as_ref().and_then(|known| known.commit_time);
         // On another timeline the same LSN may belong to another transaction.
@@ -237,13 +241,21 @@ impl Supervisor {
         Trouble::Checkpoint(error)
     }
 
+    /// The same of letters.
+    fn letters_trouble(&self, error: letters::Error) -> Trouble {
+        if self.has_streamed && error.is_retried_under_way() {
+            return Trouble::LettersAway(error);
+        }
+        Trouble::Letters(error)
+    }
+
     /// Where rows are set aside, if any may be, and what lies there.
     async fn take_inventory(&self) -> Result<(Option<AnyLetters>, Inventory), Trouble> {
         if !self.session_settings.poison.needs_store() {
             return Ok((None, Inventory::default()));
         }
         let mut letters = AnyLetters::of_sink(&self.settings, &self.sink, &self.letter_memory);
-        let inventory = letters.inventory().await.map_err(Trouble::Letters)?;
+        let inventory = letters.inventory().await.map_err(|error| self.letters_trouble(error))?;
         Ok((Some(letters), inventory))
     }
 

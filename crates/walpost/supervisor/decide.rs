@@ -5,6 +5,7 @@
 
 use walpost_core::failure::{Class as DeliveryClass, Failure, chain};
 use walpost_core::finding::Finding;
+use walpost_core::lsn::Lsn;
 use walpost_core::position::Identity;
 use walpost_core::session::{Cause, SessionError};
 use walpost_core::start::StartState;
@@ -27,12 +28,21 @@ pub(super) enum Trouble {
     Checkpoint(store::Error),
     /// It cannot be reached any more by a relay that has streamed.
     StoreAway(store::Error),
+    /// The checkpoint that was written together with what it stands for is not there any more, so that nobody can tell what was published since.
+    CheckpointGone {
+        /// Where it lay.
+        place: String,
+        /// What the slot has confirmed.
+        confirmed: Lsn,
+    },
     /// The brokers refused us for somebody who came after us, or for a transaction that had grown too old.
     Fenced(Failure),
     /// A transaction of the sink could not begin, or was not committed.
     Transaction(Failure),
     /// The dead letters could not be read.
     Letters(letters::Error),
+    /// Where they lie cannot be reached any more.
+    LettersAway(letters::Error),
     /// Server, slot and checkpoint do not fit together.
     Start(StartState),
     /// The server's end of our own last connection still has the slot.
@@ -59,10 +69,10 @@ impl Trouble {
         match self {
             Self::StoppedBefore(_) => "stopped",
             Self::Postgres(_) => "postgres",
-            Self::Checkpoint(_) | Self::StoreAway(_) => "checkpoint",
+            Self::Checkpoint(_) | Self::StoreAway(_) | Self::CheckpointGone { .. } => "checkpoint",
             Self::Fenced(_) => "fenced",
             Self::Transaction(_) => "transaction",
-            Self::Letters(_) => "dead_letters",
+            Self::Letters(_) | Self::LettersAway(_) => "dead_letters",
             Self::Start(_) => "start",
             Self::Lingering(_) => "lingering",
             Self::NoPrimary(_) => "no_primary",
@@ -157,7 +167,14 @@ pub(super) fn decide(trouble: Trouble, relay: Relay<'_>) -> Decision {
         Trouble::Misfit(findings) => misfit(&findings),
         Trouble::Postgres(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
         Trouble::Checkpoint(error) => checkpoint_failed(&error),
-        Trouble::StoreAway(error) => Decision::Again(error.sentence()),
+        Trouble::StoreAway(error) => Decision::Again(error.with_remedy()),
+        Trouble::CheckpointGone { place, confirmed } => Decision::end_with(
+            Exit::CheckpointRefused,
+            format!(
+                "the checkpoint that this relay wrote is gone from {place}: the topic was made anew or emptied, or the checkpoint was removed; nothing is lost, but a start without it goes on from the slot's confirmed position {confirmed}, and publishes again what was published after it; to accept that, start again"
+            ),
+        ),
+        Trouble::LettersAway(error) => Decision::Again(error.with_remedy()),
         // Whether another instance goes on in our place, the slot tells: while it has that, we wait; if nobody has, it was our own transaction.
         Trouble::Fenced(failure) => Decision::StandBy(failure.reason),
         Trouble::Transaction(failure) => transaction_failed(failure, sink_refusal),
@@ -207,10 +224,7 @@ fn checkpoint_failed(error: &store::Error) -> Decision {
     match error.class() {
         Some(class) => judge(class, &error.sentence(), error.exit()),
         None if error.is_retried() => Decision::Again(error.sentence()),
-        None => {
-            let sentence = journal::with_remedy(&error.sentence(), error.remedy().as_deref());
-            Decision::end_with(error.exit(), sentence)
-        }
+        None => Decision::end_with(error.exit(), error.with_remedy()),
     }
 }
 
@@ -226,13 +240,13 @@ fn transaction_failed(failure: Failure, sink_refusal: Exit) -> Decision {
 
 /// What is done about dead letters that could not be read.
 fn letters_failed(error: &letters::Error, sink_refusal: Exit) -> Decision {
+    if error.is_about_content() {
+        return Decision::end_with(Exit::CheckpointRefused, error.with_remedy());
+    }
     match (error.class(), error.remedy()) {
         (Some(class), _) => judge(class, &error.sentence(), Exit::SourceRefused),
         (None, None) => Decision::Again(error.sentence()),
-        (None, Some(_)) => {
-            let exit = if error.is_about_content() { Exit::CheckpointRefused } else { sink_refusal };
-            Decision::end_with(exit, error.with_remedy())
-        }
+        (None, Some(_)) => Decision::end_with(sink_refusal, error.with_remedy()),
     }
 }
 

@@ -89,6 +89,12 @@ impl Memory {
         stored.epoch == self.epoch || self.claim == Some((stored.epoch, stored.position))
     }
 
+    /// Whether what we wrote is not there any more, and nothing that came after it, for epochs only grow: a topic that was made anew holds none, or that
+    /// which `walpost init` put there.
+    pub(super) fn is_gone(&self, stored: Option<&Checkpoint>) -> bool {
+        stored.is_none_or(|stored| stored.epoch < self.epoch)
+    }
+
     /// We are about to claim the store, at this position, of which the checkpoint is that which it has now.
     pub(super) fn claims(&mut self, stored: Option<&Checkpoint>, position: Lsn) {
         let before = stored.map_or(0, |stored| stored.epoch.0);

@@ -373,7 +373,13 @@ impl Letters {
         }
         self.replays.insert(id, Share { key, is_root: became_root || letter.cause.is_root(), parked_bytes });
         let given_back = match (request, failed) {
-            (Request::Drop, _) => return self.end(id, Conclusion::Dropped),
+            (Request::Drop, _) => {
+                if !self.is_grouping && marked.fetched.as_ref().is_some_and(Result::is_err) {
+                    // It is damaged, and under which key it was counted it may not tell any more.
+                    self.want_inventory();
+                }
+                return self.end(id, Conclusion::Dropped);
+            }
             (Request::Replay | Request::ReplayChanged, Some(reason)) => Err(reason.clone()),
             (Request::Replay | Request::ReplayChanged, None) => marked.whole(),
         };

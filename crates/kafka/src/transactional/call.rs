@@ -10,8 +10,8 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use walpost_core::failure::{Class, Failure};
 
 use crate::classify;
+use crate::compacted;
 use crate::context::Context;
-use crate::inbox::Loss;
 
 /// How long one call may wait; librdkafka resumes it with the next. In between it is seen whether anybody still waits for it.
 const SLICE: Duration = Duration::from_secs(1);
@@ -184,16 +184,84 @@ pub(super) fn fenced(id: &str, timeout: Duration) -> Failure {
     )
 }
 
-/// Why the record of a checkpoint was not taken: no row is at fault, and no dead letter helps.
-pub(super) fn checkpoint_failure(loss: &Loss, topic: &str) -> Failure {
-    let failure = classify::failure(loss.code, &loss.record());
-    match failure.class {
-        Class::Row | Class::Route => Failure::new(
-            Class::Configuration,
-            format!(
-                "the checkpoint cannot be written: {failure}; to see what topic \"{topic}\" has to be like, run: walpost check"
-            ),
+/// Why the record of a checkpoint was not taken: no row is at fault, no dead letter helps, and the group cannot go without. What `was_allowed` before
+/// comes back when an operator gives it back, with no new start of ours, so that it is waited for; what never was has to be put right first.
+pub(super) fn checkpoint_failure(Failure { class, reason }: Failure, topic: &str, was_allowed: bool) -> Failure {
+    let reason = format!("the checkpoint cannot be written: {reason}");
+    let check = format!("to see what topic \"{topic}\" has to be like, run: walpost check");
+    match class {
+        Class::Row | Class::Route if was_allowed => {
+            Failure::new(Class::Sink, format!("{reason}; {check}; the whole group waits and is sent again"))
+        }
+        Class::Row | Class::Route => Failure::new(Class::Configuration, format!("{reason}; {check}")),
+        Class::Sink | Class::Withdrawn | Class::Configuration => Failure::new(class, reason),
+    }
+}
+
+/// The same of one that went with its transaction, of which the client says why.
+pub(super) fn withdrawn_checkpoint(topic: &str, why: &str) -> Failure {
+    Failure::new(
+        Class::Withdrawn,
+        format!(
+            "the checkpoint cannot be written, to topic \"{topic}\", because its transaction failed: {why}; to see what topics have to be like, run: \
+             walpost check; a right to this one is given with {}; the whole group waits and is sent again",
+            compacted::permission(topic)
         ),
-        Class::Sink | Class::Withdrawn | Class::Configuration => failure,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Undelivered;
+
+    fn failure(code: Code, was_allowed: bool) -> Failure {
+        let record = Undelivered { topic: "checkpoints", size: 42, partition: Some(0) };
+        let judge = if was_allowed { classify::failure_of_known_user } else { classify::failure };
+        checkpoint_failure(judge(code, &record), "checkpoints", was_allowed)
+    }
+
+    #[test]
+    fn what_the_topic_of_checkpoints_refuses_is_waited_for_once_it_took_one_and_names_it() {
+        use Code::*;
+        for code in [
+            TopicAuthorizationFailed,
+            UnknownTopic,
+            UnknownTopicOrPartition,
+            UnknownTopicId,
+            UnknownPartition,
+            MessageSizeTooLarge,
+            MessageBatchTooLarge,
+            InvalidRecord,
+            InvalidTimestamp,
+            PolicyViolation,
+        ] {
+            for (was_allowed, class) in [(false, Class::Configuration), (true, Class::Sink)] {
+                let failure = failure(code, was_allowed);
+                assert_eq!(failure.class, class, "{code:?} {failure}");
+                for word in
+                    ["the checkpoint cannot be written", &format!("{code:?}"), "\"checkpoints\"", "walpost check"]
+                {
+                    assert!(failure.reason.contains(word), "{word} in {failure}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_operator_has_to_mend_is_tried_again_from_the_first_and_a_lost_right_once_there_was_one() {
+        use Code::*;
+        for (code, never, before) in [
+            (NotEnoughReplicas, Class::Sink, Class::Sink),
+            (NotEnoughReplicasAfterAppend, Class::Sink, Class::Sink),
+            (MessageTimedOut, Class::Sink, Class::Sink),
+            (KafkaStorageError, Class::Sink, Class::Sink),
+            (PurgeQueue, Class::Withdrawn, Class::Withdrawn),
+            (ClusterAuthorizationFailed, Class::Configuration, Class::Sink),
+            (TransactionalIdAuthorizationFailed, Class::Configuration, Class::Sink),
+            (SaslAuthenticationFailed, Class::Configuration, Class::Configuration),
+        ] {
+            assert_eq!((failure(code, false).class, failure(code, true).class), (never, before), "{code:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::time::timeout;
-use walpost_core::failure::Class;
+use walpost_core::failure::{Class, Failure};
 use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch};
 use walpost_core::record::Record;
@@ -255,4 +255,98 @@ async fn a_topic_that_is_missing_is_told_with_the_command_that_makes_it() {
             assert!(findings[0].remedy.contains(word), "{word} in {findings:?}");
         }
     }
+}
+
+/// Fails one commit of a sink that has committed before, and answers why. The next group goes through, and readers of committed records see nothing of
+/// the first.
+async fn failed_commit(
+    cluster: &Cluster,
+    sink: &mut Transactional,
+    fail: impl FnOnce(),
+    heal: impl FnOnce(),
+) -> Failure {
+    sink.commit(&checkpoint(1)).await.unwrap();
+    publish(sink, 0..1);
+    assert_eq!(deliveries(sink, 1).await, BTreeMap::from([(0, None)]));
+    fail();
+    let failure = timeout(PATIENCE, sink.commit(&checkpoint(2))).await.unwrap().unwrap_err();
+    assert!(!sink.is_fenced(), "{failure}");
+    heal();
+    timeout(PATIENCE, sink.reset()).await.unwrap().unwrap();
+    assert_eq!(stored(cluster).await, Some(1));
+    timeout(PATIENCE, sink.open()).await.unwrap().unwrap();
+    publish(sink, 0..1);
+    assert_eq!(deliveries(sink, 1).await, BTreeMap::from([(0, None)]));
+    timeout(PATIENCE, sink.commit(&checkpoint(2))).await.unwrap().unwrap();
+    assert_eq!(stored(cluster).await, Some(2));
+    failure
+}
+
+#[tokio::test]
+async fn what_the_topic_of_checkpoints_refuses_under_way_fails_the_group_and_no_more() {
+    use RDKafkaRespErr::*;
+    for (api, error, words) in [
+        (RDKafkaApiKey::Produce, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, "TopicAuthorizationFailed"),
+        (RDKafkaApiKey::Produce, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, "MessageSizeTooLarge"),
+        (RDKafkaApiKey::Produce, RD_KAFKA_RESP_ERR_POLICY_VIOLATION, "PolicyViolation"),
+        (RDKafkaApiKey::Produce, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "ClusterAuthorizationFailed"),
+        (RDKafkaApiKey::AddPartitionsToTxn, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed"),
+        (RDKafkaApiKey::AddPartitionsToTxn, RD_KAFKA_RESP_ERR_POLICY_VIOLATION, "Policy violation"),
+    ] {
+        let cluster = cluster();
+        let mut sink = opened(&cluster).await;
+        let fail = || cluster.request_errors(api, &[error]);
+        let failure = failed_commit(&cluster, &mut sink, fail, || ()).await;
+        assert!(matches!(failure.class, Class::Sink | Class::Withdrawn), "{error:?}: {failure}");
+        for word in [CHECKPOINTS, words] {
+            assert!(failure.reason.contains(word), "{word} in {failure}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_topic_of_checkpoints_that_is_closed_under_way_is_named_and_waited_for() {
+    use RDKafkaRespErr::*;
+    for error in [RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART] {
+        let cluster = cluster();
+        // So that the client sees it at once, as it would after some minutes.
+        let often = [("transaction.timeout.ms", "3000"), ("topic.metadata.refresh.interval.ms", "100")];
+        let settings = cluster::settings(&cluster, &often);
+        let mut sink = open(Transactional::new(&settings, "relay", CHECKPOINTS).unwrap()).await;
+        let say = |error| cluster.topic_error(CHECKPOINTS, error).unwrap();
+        let fail = || {
+            say(error);
+            cluster.request_errors(RDKafkaApiKey::Produce, &[error; 20]);
+        };
+        let heal = || {
+            say(RD_KAFKA_RESP_ERR_NO_ERROR);
+            cluster.clear_request_errors(RDKafkaApiKey::Produce);
+        };
+        let failure = failed_commit(&cluster, &mut sink, fail, heal).await;
+        assert!(matches!(failure.class, Class::Sink | Class::Withdrawn), "{error:?}: {failure}");
+        assert!(failure.reason.contains(CHECKPOINTS), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn too_few_replicas_of_the_topic_of_checkpoints_are_waited_out() {
+    use RDKafkaRespErr::*;
+    let cluster = cluster();
+    let mut sink = opened(&cluster).await;
+    publish(&mut sink, 0..1);
+    deliveries(&mut sink, 1).await;
+    let away = [RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND];
+    cluster.request_errors(RDKafkaApiKey::Produce, &away);
+    timeout(PATIENCE, sink.commit(&checkpoint(1))).await.unwrap().unwrap();
+    assert_eq!(stored(&cluster).await, Some(1));
+}
+
+#[tokio::test]
+async fn a_topic_of_checkpoints_that_never_took_one_is_a_fault_of_the_configuration() {
+    let cluster = cluster();
+    let mut sink = opened(&cluster).await;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED]);
+    let failure = timeout(PATIENCE, sink.commit(&checkpoint(1))).await.unwrap().unwrap_err();
+    assert_eq!(failure.class, Class::Configuration, "{failure}");
+    assert!(failure.reason.contains("walpost check"), "{failure}");
 }

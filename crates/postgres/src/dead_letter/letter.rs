@@ -5,6 +5,7 @@
 //! made it, it is stored.
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::{FromSql, PgLsn, ToSql};
 use walpost_core::lsn::Lsn;
@@ -24,6 +25,9 @@ pub(super) const ROW: &str = "row";
 pub(super) const ROUTE: &str = "route";
 pub(super) const PARKED: &str = "parked";
 
+/// What does not belong together: one of them was changed, and nobody can tell which.
+const QUEUE: &str = "key, route, outbox_schema, outbox_table or queue";
+
 /// What one statement may carry. PostgreSQL takes messages and values of up to 1 GiB; what is not counted here fits between the two.
 const MAX_BYTES: usize = 1_000_000_000;
 
@@ -33,7 +37,7 @@ const BATCH_LETTERS: usize = 500;
 
 /// The columns that [`read`] needs, of the table by the name `letter`.
 pub(super) const COLUMNS: &str = "letter.id, letter.timeline, letter.commit_lsn, letter.ordinal, letter.commit_time, letter.outbox_schema, \
-     letter.outbox_table, letter.event_id, letter.route, letter.key, letter.cause, letter.reason, letter.topic, letter.partition, \
+     letter.outbox_table, letter.event_id, letter.route, letter.key, letter.queue, letter.cause, letter.reason, letter.topic, letter.partition, \
      letter.record_key, letter.headers::text AS headers, letter.timestamp_ms, letter.payload, letter.payload_column, \
      letter.relation_message, letter.insert_message, letter.row_sha256";
 
@@ -325,12 +329,15 @@ pub(super) fn remains(row: &SqlRow) -> Result<DeadLetter, Error> {
 /// Whose order a letter keeps.
 pub(super) fn parking_key(row: &SqlRow, id: i64) -> Result<Option<ParkingKey>, Error> {
     let columns = Columns { row, id };
-    let Some(key) = columns.text("key")? else { return Ok(None) };
-    Ok(Some(ParkingKey {
-        table: TableName { schema: field(row, "outbox_schema")?, table: field(row, "outbox_table")? },
-        route: columns.text("route")?,
-        key,
-    }))
+    let table = TableName { schema: field(row, "outbox_schema")?, table: field(row, "outbox_table")? };
+    let route = columns.text("route")?;
+    let parking = columns.text("key")?.map(|key| ParkingKey { table, route, key });
+    let hash = parking.as_ref().map(|parking| Sha256::digest(queue(parking)));
+    let stored: Option<&[u8]> = field(row, "queue")?;
+    if hash.as_deref() != stored {
+        return Err(columns.odd(QUEUE));
+    }
+    Ok(parking)
 }
 
 /// The columns of one letter.

@@ -37,7 +37,7 @@ const MARK_TRIES: u32 = 5;
 /// The columns of [`Listed`].
 const LISTED: &str = "letter.id, letter.state, letter.cause, letter.reason, letter.attempts, letter.outbox_schema, letter.outbox_table, letter.event_id,
     letter.route, letter.key, letter.topic, letter.timeline, letter.commit_lsn, letter.ordinal, {utc(commit_time)}, {utc(first_at)}, {utc(last_at)},
-    letter.marked_by, {utc(marked_at)}, {utc(ended_at)}, extract(epoch FROM now() - letter.first_at)::float8 AS age,
+    letter.marked_by, {utc(marked_at)}, {utc(ended_at)}, CASE WHEN isfinite(letter.first_at) THEN extract(epoch FROM now() - letter.first_at)::float8 ELSE 0 END AS age,
     octet_length(letter.relation_message)::bigint + octet_length(letter.insert_message) + coalesce(octet_length(letter.payload), 0) AS bytes";
 
 const LIST: &str = "
@@ -156,7 +156,7 @@ fn sql(statement: &str) -> String {
     sql = sql.replace("{listed}", LISTED).replace("{columns}", COLUMNS);
     for column in ["commit_time", "first_at", "last_at", "marked_at", "ended_at"] {
         let text = format!(
-            "to_char(letter.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') AS {column}_text"
+            "coalesce(to_char(letter.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), letter.{column}::text) AS {column}_text"
         );
         sql = sql.replace(&format!("{{utc({column})}}"), &text);
     }

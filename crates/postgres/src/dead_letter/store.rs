@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use walpost_core::failure::chain;
-use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Parked, Request};
+use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
 use walpost_core::port::DeadLetters;
 
 use super::Error;
 use super::letter::{self, Batch, COLUMNS, field};
+use super::parked::{self, Share};
 use super::text::{self, Repertoire};
 use crate::connection::ConnectionSettings;
 use crate::error::Error as SqlError;
@@ -51,13 +52,15 @@ ON CONFLICT (relay, system_identifier, timeline, commit_lsn, ordinal) DO UPDATE
 SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')
 RETURNING id, timeline, commit_lsn, ordinal, attempts = 1 AS is_new";
 
-// What comes before every letter of a key is told in each respect by itself: two clusters count their logs each for itself.
+// What comes before every letter of a key is told in each respect by itself: two clusters count their logs each for itself. A number that no relay
+// wrote is taken for the first of its transaction: that parks too much at worst.
 const PARKED_KEYS: &str = "
-SELECT min(id) AS id, outbox_schema, outbox_table, route, key, count(*) AS letters, min(commit_time) AS commit_time,
-       (array_agg(commit_lsn ORDER BY commit_lsn, ordinal))[1] AS commit_lsn, (array_agg(ordinal ORDER BY commit_lsn, ordinal))[1] AS ordinal
+SELECT queue, outbox_schema, outbox_table, route, key, min(id) AS id, min(id) FILTER (WHERE state <> 'drop') AS kept, count(*) AS letters,
+       min(commit_time) AS commit_time, (array_agg(commit_lsn ORDER BY commit_lsn, ordinal))[1] AS commit_lsn,
+       greatest(0, (array_agg(ordinal ORDER BY commit_lsn, ordinal))[1]) AS ordinal
 FROM walpost.dead_letter
-WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop') AND queue IS NOT NULL
-GROUP BY outbox_schema, outbox_table, route, key ORDER BY min(id)";
+WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop') AND (queue IS NOT NULL OR key IS NOT NULL)
+GROUP BY queue, outbox_schema, outbox_table, route, key ORDER BY min(id)";
 
 const TOTALS: &str = "
 SELECT count(*) AS letters, count(*) FILTER (WHERE cause <> 'parked') AS roots,
@@ -97,7 +100,7 @@ macro_rules! marked {
                            OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                 FROM chosen JOIN walpost.dead_letter USING (id)
             )
-            SELECT letter.state, letter.accepts_changed, letter.marked_at, letter.queue, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
+            SELECT letter.state, letter.accepts_changed, letter.marked_at, {columns} FROM weighed JOIN walpost.dead_letter AS letter USING (id)
             WHERE before IS NULL OR before < $3::bigint ORDER BY id"
         )
     };
@@ -236,11 +239,8 @@ impl DeadLetters for LetterStore {
     async fn inventory(&mut self) -> Result<Inventory, Error> {
         let relay = self.relay.clone();
         let mut inventory = Inventory::default();
-        for row in self.perform(&[(PARKED_KEYS, vec![&relay])]).await? {
-            if let Some(key) = letter::parking_key(&row, field(&row, "id")?)? {
-                inventory.parked.push(Parked { key, letters: count(&row, "letters")?, first: letter::place(&row)? });
-            }
-        }
+        let rows = self.perform(&[(PARKED_KEYS, vec![&relay])]).await?;
+        inventory.parked = parked::keys(rows.iter().map(share).collect::<Result<_, _>>()?)?;
         if let Some(row) = self.perform(&[(TOTALS, vec![&relay])]).await?.first() {
             inventory.letters = count(row, "letters")?;
             inventory.roots = count(row, "roots")?;
@@ -316,6 +316,22 @@ fn state_of(end: &Conclusion) -> &'static str {
         Conclusion::Dropped => "dropped",
         Conclusion::Returned(_) => "waiting",
     }
+}
+
+/// Letters that agree in whose order they keep.
+fn share(row: &Row) -> Result<Share, Error> {
+    let key = match letter::parking_key(row, field(row, "id")?) {
+        Ok(key) => Ok(key),
+        Err(Error::Value { field, .. }) => Err(field),
+        Err(error) => return Err(error),
+    };
+    Ok(Share {
+        queue: field::<Option<&[u8]>>(row, "queue")?.map(<[u8]>::to_vec),
+        key,
+        kept: field(row, "kept")?,
+        letters: count(row, "letters")?,
+        first: letter::place(row)?,
+    })
 }
 
 /// Marked letters, in order. Behind one that cannot be read none of its key goes, where order is kept.

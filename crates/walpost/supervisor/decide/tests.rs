@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 
-use walpost_core::lsn::Lsn;
 use walpost_core::outbox::TableName;
 use walpost_core::poison::RowFault;
 use walpost_core::position::Timeline;
@@ -104,6 +103,12 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
             "again",
             "cannot be written",
         ),
+        (
+            "a checkpoint that is gone",
+            Trouble::CheckpointGone { place: "topic c".to_owned(), confirmed: Lsn::new(0x10) },
+            "11",
+            "gone from topic c: the topic was made anew or emptied, or the checkpoint was removed; nothing is lost",
+        ),
         ("no right to the row", Trouble::Checkpoint(row_refused("42501").into()), "4", "walpost check"),
         ("given up", ended(Cause::SourceLost), "again", "given up"),
         ("silent", ended(Cause::Silent), "again", "wal_sender_timeout"),
@@ -126,6 +131,31 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         assert_eq!(decided, decision, "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
         assert!(!said.contains("error:"), "the log says itself that it is one: {said}");
+    }
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+fn a_topic_of_ours_that_is_gone_or_forbidden_ends_the_first_start_and_is_waited_for_under_way() {
+    use walpost_kafka::{CheckpointError, LetterError, ReadError};
+
+    for (read, remedy) in [
+        (|| ReadError::Missing { topic: "c".to_owned() }, "walpost init"),
+        (|| ReadError::Forbidden { topic: "c".to_owned() }, "kafka-acls.sh"),
+    ] as [(fn() -> ReadError, &str); 2]
+    {
+        let checkpoint = || store::Error::from(CheckpointError::Read(read()));
+        let letters = || letters::Error::from(LetterError::Read(read()));
+        for (trouble, decision) in [
+            (Trouble::Checkpoint(checkpoint()), "6"),
+            (Trouble::StoreAway(checkpoint()), "again"),
+            (Trouble::Letters(letters()), "6"),
+            (Trouble::LettersAway(letters()), "again"),
+        ] {
+            let (decided, said) = decided(trouble);
+            assert_eq!(decided, decision, "{said}");
+            assert!(said.contains("topic c ") && said.contains(remedy), "{said}");
+        }
     }
 }
 

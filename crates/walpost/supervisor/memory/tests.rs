@@ -65,6 +65,18 @@ fn memory_counts_only_for_the_same_server_and_a_store_that_nobody_has_touched() 
 }
 
 #[test]
+fn a_checkpoint_is_gone_where_there_is_none_or_one_that_was_begun_anew() {
+    for (what, stored, expected) in [
+        ("as we left it", Some(stored(0x200, 5)), false),
+        ("claimed by another, or replaced by an operator", Some(stored(0x100, 6)), false),
+        ("a topic without one", None, true),
+        ("a topic that was made anew by init", Some(stored(0x200, 1)), true),
+    ] {
+        assert_eq!(memory().is_gone(stored.as_ref()), expected, "{what}");
+    }
+}
+
+#[test]
 fn memory_outlives_our_own_claim_whether_it_is_answered_or_not() {
     let file = AnyStore::Own(Store::file(FileStore::new("unused")));
     let before = stored(0x100, 5);

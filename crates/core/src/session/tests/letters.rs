@@ -196,8 +196,29 @@ fn a_letter_of_which_its_store_knows_why_it_cannot_be_sent_comes_back_and_can_be
         let damaged =
             marked(request).into_iter().map(|one| Marked { fetched: Some(Err("it is damaged".to_owned())), ..one });
         desk.session.replay(damaged.collect());
-        assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER.0, expected)]);
+        let concluded = Asked::Conclude(LETTER.0, expected);
+        // Under which key it was counted, one that is given up may not tell any more.
+        let is_dropped = matches!(request, Request::Drop);
+        let asked = if is_dropped { vec![concluded, Asked::TakeInventory] } else { vec![concluded] };
+        assert_eq!(desk.asked_besides(START), asked);
     }
+}
+
+#[test]
+fn a_key_is_let_go_when_its_last_letter_was_given_up_and_did_not_tell_its_key_any_more() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    let keyless = |one: Marked| Marked {
+        fetched: Some(Err("it is damaged".to_owned())),
+        letter: DeadLetter { parking_key: None, ..one.letter },
+        ..one
+    };
+    desk.session.replay(marked(Request::Drop).into_iter().map(keyless).collect());
+    assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER.0, Conclusion::Dropped), Asked::TakeInventory]);
+    desk.session.concluded(LETTER);
+    assert_eq!(desk.session.parked_keys(), 1, "an inventory has to tell");
+    desk.session.inventoried(Inventory::default());
+    assert_eq!(desk.session.parked_keys(), 0);
+    assert_eq!(desk.transaction(0x2000, 1).asked_besides(START), publications([0]));
 }
 
 #[test]

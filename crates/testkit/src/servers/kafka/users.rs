@@ -77,6 +77,22 @@ impl KafkaUser<'_> {
         self.administer("org.apache.kafka.tools.AclCommand", &[act, &whom, what].concat())
     }
 
+    /// Gives or takes these operations on a topic that exists, and returns when the broker goes by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaUser::allow`] and [`KafkaUser::wait_until_allowed`].
+    pub fn allow_on_topic(&self, is_allowed: bool, topic: &str, operations: &[&str]) -> Result<()> {
+        let named = operations.iter().flat_map(|operation| ["--operation", operation]);
+        self.allow(is_allowed, &["--topic", topic].into_iter().chain(named).collect::<Vec<_>>())?;
+        for (operation, right) in [("Read", Right::Read), ("Write", Right::Write)] {
+            if operations.contains(&operation) {
+                self.wait_until_allowed(is_allowed, right, topic)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs one of Kafka's programs as a superuser.
     fn administer(&self, class: &str, arguments: &[&str]) -> Result<()> {
         let mut tool = kafka_tool(class)?;

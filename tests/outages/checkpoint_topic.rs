@@ -1,0 +1,113 @@
+//! The topic of checkpoints does not take, or is not, what it was, where records and position are one: nothing is published then, and all of it at once
+//! when the topic is mended.
+
+use walpost_testkit::checker::Repeats;
+use walpost_testkit::relay::toml_string;
+use walpost_testkit::servers::{KafkaEndpoint, KafkaUser, shared_kafka};
+
+use super::{Figure, Sign, assert_over, assert_seen, start_ready};
+use crate::exactly_once::{self, assert_exactly_once};
+use crate::observe::wait_until_unready;
+use crate::rig::{LIMIT, Rig, eventually};
+use crate::security::{guarded_kafka, log_in};
+
+const PASSWORD: &str = "checkpoint-pearl";
+
+/// A relay that publishes by transactions, and gives one that does not get through up soon; and its topic of checkpoints.
+fn transactional(kafka: &KafkaEndpoint, label: &str) -> (Rig, String) {
+    let mut rig = exactly_once::rig(kafka, label);
+    rig.configure(|config| config.set("sink.kafka", "transaction.timeout.ms", "5000"));
+    let topic = format!("checkpoint-{}", rig.database.name());
+    (rig, topic)
+}
+
+/// Who may do what with the topic of checkpoints.
+struct Rights {
+    user: KafkaUser<'static>,
+    checkpoints: String,
+}
+
+impl Rights {
+    /// A user of the relay's own, who may do all that it needs.
+    fn of(rig: &mut Rig, checkpoints: String) -> Self {
+        let name = rig.database.name().to_owned();
+        let user = guarded_kafka().add_user(&name, PASSWORD).unwrap();
+        let letters = format!("letters-{name}");
+        rig.configure(|config| config.set("dead_letter", "topic", &toml_string(&letters)));
+        // By the one who may everything.
+        rig.init();
+        log_in(rig, &name, "SCRAM-SHA-512", PASSWORD);
+        let (id, events) = (format!("walpost-{name}"), rig.topic(""));
+        for resource in [
+            &["--producer", "--topic", &events, "--resource-pattern-type", "prefixed"] as &[_],
+            &["--operation", "Read", "--operation", "Write", "--topic", &letters, "--topic", &checkpoints],
+            &["--operation", "Write", "--operation", "Describe", "--transactional-id", &id],
+        ] {
+            user.allow(true, resource).unwrap();
+        }
+        Self { user, checkpoints }
+    }
+
+    #[track_caller]
+    fn give(&self, operations: &[&str]) {
+        self.user.allow_on_topic(true, &self.checkpoints, operations).unwrap();
+    }
+
+    #[track_caller]
+    fn take(&self, operations: &[&str]) {
+        self.user.allow_on_topic(false, &self.checkpoints, operations).unwrap();
+    }
+}
+
+#[test]
+fn rights_to_the_topic_of_checkpoints_that_are_taken_away_hold_everything_until_they_are_given_back() {
+    let (mut rig, topic) = transactional(guarded_kafka().endpoint(), "checkpointrights");
+    let rights = Rights::of(&mut rig, topic.clone());
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+
+    rights.take(&["Write"]);
+    rig.insert("meanwhile", 0, 10);
+    let reason = "the checkpoint cannot be written";
+    let figure: Figure<'_> = ("walpost_reconnects_total", &[("cause", "transaction")]);
+    assert_seen(&rig, &relay, &Sign { state: "reconnecting", reason, figure, at_least: 2.0 });
+    let line = relay.wait_for_log(reason, LIMIT).unwrap();
+    assert!(line.contains(&topic) && line.contains("Topic authorization failed"), "{line}");
+    assert!(line.contains("kafka-acls.sh"), "{line}");
+
+    // Without the right to read nobody can tell either how far it got.
+    rights.take(&["Read"]);
+    let figure: Figure<'_> = ("walpost_reconnects_total", &[("cause", "checkpoint")]);
+    let reason = format!("topic {topic} may not be read by this user");
+    assert_seen(&rig, &relay, &Sign { state: "reconnecting", reason: &reason, figure, at_least: 2.0 });
+    rights.give(&["Read", "Write"]);
+    assert_over(&rig, &relay);
+    rig.insert("after", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, guarded_kafka().endpoint());
+}
+
+#[test]
+fn a_topic_of_checkpoints_that_is_deleted_is_waited_for_and_one_without_the_checkpoint_ends_the_relay() {
+    let (mut rig, topic) = transactional(shared_kafka(), "checkpointless");
+    let relay = start_ready(&mut rig);
+    rig.insert("before", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    let end = rig.value("SELECT pg_current_wal_flush_lsn()");
+    eventually("the slot to move", || rig.slot(&format!("confirmed_flush_lsn >= '{end}'")) == "t");
+    shared_kafka().delete_topic(&topic).unwrap();
+    rig.insert("after", 0, 10);
+    wait_until_unready(&relay, "reconnecting", &format!("topic {topic} does not exist"));
+    relay.wait_for_log("run: walpost init", LIMIT).unwrap();
+    assert!(relay.is_running(), "{}", relay.log());
+    shared_kafka().create_topic(&topic, 1).unwrap();
+    let ended = relay.wait(LIMIT).unwrap();
+    ended.assert_said(11, &["is gone from", &topic, "nothing is lost", "start again"]);
+    let relay = start_ready(&mut rig);
+    // What was published before is confirmed, so that here nothing comes again.
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, shared_kafka());
+}
