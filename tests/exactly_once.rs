@@ -80,6 +80,7 @@ impl Stage {
             value: Some(Bytes::from(number.to_string())),
             headers: Headers::new(),
             timestamp_ms: now_ms(),
+            is_dated_by_row: false,
             partition: None,
         }
     }
@@ -256,6 +257,7 @@ pub(crate) fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
                 value: Some(Bytes::from_static(b"mark")),
                 headers: Headers::new(),
                 timestamp_ms: now_ms(),
+                is_dated_by_row: false,
                 partition: Some(partition),
             };
             while let Err(refusal) = producer.publish(Ticket(marks), &mark) {
