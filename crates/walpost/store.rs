@@ -213,7 +213,7 @@ impl AnyStore {
         }
     }
 
-    /// Makes the slot's confirmed position the checkpoint, whatever was there.
+    /// Makes the slot's confirmed position the checkpoint, whatever was there, and the topic for it where that is gone.
     ///
     /// # Errors
     /// The slot has no position, or the store cannot be written.
@@ -224,6 +224,7 @@ impl AnyStore {
         wanted: &Wanted,
     ) -> Result<Checkpoint, Error> {
         let checkpoint = at_slot(server, slot, wanted)?;
+        self.create().await?;
         let epoch = self.replace(&checkpoint).await?;
         Ok(Checkpoint { epoch, ..checkpoint })
     }

@@ -198,6 +198,7 @@ async fn an_operator_may_adopt_the_slot_copy_and_forget() {
         database: "app".to_owned(),
         slot: "walpost".to_owned(),
         plugin: "pgoutput".to_owned(),
+        is_exactly_once: false,
     };
     store.replace(&checkpoint(10)).await.unwrap();
     let adopted = adopt_slot(&mut store, &server, &slot, &wanted).await.unwrap();
