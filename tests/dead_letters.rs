@@ -151,6 +151,7 @@ fn letter(ordinal: u64, key: &str, cause: Cause) -> DeadLetter {
             value: Some(Bytes::copy_from_slice(payload.as_bytes())),
             headers: [header("id", &id)].into_iter().collect(),
             timestamp_ms: 1_746_684_800_123,
+            is_dated_by_row: false,
             partition: None,
         }),
         row: row(&id, Some(&key), Some(payload.as_bytes())),

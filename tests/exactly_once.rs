@@ -80,6 +80,7 @@ impl Stage {
             value: Some(Bytes::from(number.to_string())),
             headers: Headers::new(),
             timestamp_ms: now_ms(),
+            is_dated_by_row: false,
             partition: None,
         }
     }
@@ -256,6 +257,7 @@ pub(crate) fn seen(rig: &Rig, kafka: &KafkaEndpoint) -> Vec<Received> {
                 value: Some(Bytes::from_static(b"mark")),
                 headers: Headers::new(),
                 timestamp_ms: now_ms(),
+                is_dated_by_row: false,
                 partition: Some(partition),
             };
             while let Err(refusal) = producer.publish(Ticket(marks), &mark) {
@@ -465,16 +467,78 @@ fn a_topic_of_letters_that_takes_none_holds_the_group_and_does_not_end_the_relay
 }
 
 #[test]
-fn a_relay_that_may_create_makes_the_topic_of_checkpoints_where_nothing_else_is_missing() {
+fn a_relay_that_may_create_takes_no_slot_for_a_new_one_because_the_topic_of_checkpoints_is_missing() {
     let mut rig = rig(shared_kafka(), "topicless");
     let topic = format!("another-checkpoint-{}", rig.database.name());
     rig.configure(|config| config.set("checkpoint", "topic", &format!("{topic:?}")));
     rig.start().wait(LIMIT).unwrap().assert_said(6, &[&topic, "run: walpost init"]);
     rig.configure(|config| config.set("source", "create", "true"));
+    let ended = rig.start().wait(LIMIT).unwrap();
+    ended.assert_said(36, &["no checkpoint", "walpost checkpoint adopt-slot"]);
+    // Which makes the topic.
+    rig.call(&["checkpoint", "adopt-slot"]).assert_said(0, &["now stands at the slot's"]);
     let relay = rig.start_streaming();
-    relay.wait_for_log("made the topic of checkpoints", LIMIT).unwrap();
-    relay.wait_for_log("no checkpoint", LIMIT).unwrap();
     rig.insert("a", 1, 10);
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    assert_exactly_once(&rig, shared_kafka());
+}
+
+/// Of a relay that has published and stopped the checkpoint is gone: nothing is published before somebody has said that repeats are accepted.
+#[track_caller]
+fn assert_refused_until_adopted(rig: &Rig, from: i64) {
+    rig.insert("a", from, 10);
+    let refusal = ["no checkpoint", "would come twice", "run: walpost checkpoint adopt-slot"];
+    rig.start().wait(LIMIT).unwrap().assert_said(36, &refusal);
+    // Nor does what is run to make what is missing write another one.
+    rig.call(&["init"]).assert_said(36, &refusal);
+    rig.call(&["check"]).assert_said(5, &["no checkpoint", "adopt-slot"]);
+    rig.call(&["status"]).assert_said(10, &["no checkpoint", "adopt-slot"]);
+    let way = "repair --adopt-slot --yes";
+    rig.call(&["repair"])
+        .assert_said(36, &["checkpoint-missing", way, "loses nothing that this server has", "repeats what"]);
+    rig.call(&["repair", "--adopt-slot", "--yes"]).assert_said(0, &["now stands at the slot's"]);
+    let relay = rig.start_streaming();
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    check(&rig.truth(), &seen(rig, shared_kafka())).assert_clean(Repeats::Allowed);
+}
+
+#[test]
+fn a_checkpoint_that_is_gone_from_its_topic_or_with_it_is_never_taken_for_a_first_start() {
+    let rig = rig(shared_kafka(), "lostcheckpoint");
+    let topic = format!("checkpoint-{}", rig.database.name());
+    rig.insert("a", 0, 10);
+    let relay = rig.start_streaming();
+    rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
+    relay.stop(LIMIT).unwrap().assert_success();
+    // A tombstone.
+    rig.call(&["checkpoint", "forget"]).assert_said(0, &["is forgotten"]);
+    assert_refused_until_adopted(&rig, 10);
+    shared_kafka().delete_topic(&topic).unwrap();
+    rig.start().wait(LIMIT).unwrap().assert_said(6, &[&topic, "run: walpost init"]);
+    shared_kafka().create_topic_with(&topic, 1, &[("cleanup.policy", "compact")]).unwrap();
+    assert_refused_until_adopted(&rig, 20);
+}
+
+#[test]
+fn a_first_start_that_is_broken_off_behind_the_slot_is_still_one() {
+    let rig = rig(shared_kafka(), "brokenoff");
+    let (topic, relay) = (format!("checkpoint-{}", rig.database.name()), rig.call(&["checkpoint", "show"]).output);
+    let relay = relay.split('"').nth(1).unwrap().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // As who makes slot and checkpoint leaves it when he is killed between the two.
+    let break_off = || {
+        let mut store = CheckpointTopic::new(Stage::settings(&[]), &*relay, &*topic);
+        let first = runtime.block_on(store.load()).unwrap().unwrap();
+        assert!(first.has_begun(), "a first checkpoint stands where the slot's log begins");
+        runtime.block_on(store.replace(&Checkpoint { position: Lsn::INVALID, ..first })).unwrap();
+    };
+    rig.insert("a", 0, 10);
+    break_off();
+    rig.init();
+    break_off();
+    let relay = rig.start_streaming();
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     relay.stop(LIMIT).unwrap().assert_success();
     assert_exactly_once(&rig, shared_kafka());

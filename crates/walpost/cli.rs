@@ -233,7 +233,7 @@ enum Checkpoint {
                       between are LOST: they are never published. `walpost repair --adopt-slot` shows first which of the two it is, and changes nothing \
                       without --yes.")]
     AdoptSlot(ConfigFile),
-    /// Delete the checkpoint; the next start goes on from where the slot stands
+    /// Delete the checkpoint; the next start goes on from where the slot stands, or is refused with the store kafka
     Forget(ConfigFile),
     /// Copy the checkpoint into another store, before the configuration is changed to it
     #[command(after_help = "Example:\n  walpost checkpoint copy -c walpost.toml --to file:/var/lib/walpost/checkpoint")]

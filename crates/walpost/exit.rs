@@ -98,6 +98,8 @@ exits! {
     OtherCheckpoint = 34,
     /// Start refused: the server is a standby
     InRecovery = 35,
+    /// Start refused: there is a slot and no checkpoint, and with exactly once nothing may be published twice
+    CheckpointMissing = 36,
 }
 
 impl Exit {

@@ -26,6 +26,7 @@ pub fn wanted(settings: &Settings) -> Wanted {
         database: settings.source().connection().database().to_owned(),
         slot: settings.source().slot().to_string(),
         plugin: "pgoutput".to_owned(),
+        is_exactly_once: matches!(settings.checkpoint().store(), settings::Store::Kafka(_)),
     }
 }
 

@@ -226,7 +226,7 @@ impl AnyStore {
         }
     }
 
-    /// Makes the slot's confirmed position the checkpoint, whatever was there.
+    /// Makes the slot's confirmed position the checkpoint, whatever was there, and the topic for it where that is gone.
     ///
     /// # Errors
     /// The slot has no position, or the store cannot be written.
@@ -237,6 +237,7 @@ impl AnyStore {
         wanted: &Wanted,
     ) -> Result<Checkpoint, Error> {
         let checkpoint = at_slot(server, slot, wanted)?;
+        self.create().await?;
         let epoch = self.replace(&checkpoint).await?;
         Ok(Checkpoint { epoch, ..checkpoint })
     }
@@ -328,6 +329,7 @@ mod tests {
             database: "app".to_owned(),
             slot: "walpost".to_owned(),
             plugin: "pgoutput".to_owned(),
+            is_exactly_once: false,
         };
         let adoptable = at_slot(&server, &slot, &wanted).unwrap();
         let older = Checkpoint { timeline: Timeline(3), position: Lsn::new(10), ..adoptable };

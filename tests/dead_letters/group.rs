@@ -64,6 +64,7 @@ impl Stage {
         Record {
             // Brokers delete what is old by its timestamp, at any moment.
             timestamp_ms: since.as_millis().try_into().unwrap(),
+            is_dated_by_row: false,
             topic: Arc::from(self.topic("events")),
             value: Some(Bytes::copy_from_slice(value.as_bytes())),
             ..letter(0, "k", Cause::Parked).record.unwrap()

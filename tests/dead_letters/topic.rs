@@ -631,6 +631,7 @@ fn rewrite(topic: &str, like: &walpost_testkit::consumer::Received, values: &[Op
                 value: value.clone().map(Bytes::from),
                 headers: like.headers.iter().map(header).collect(),
                 timestamp_ms: like.timestamp_ms.unwrap(),
+                is_dated_by_row: false,
                 partition: Some(0),
                 ..letter(0, "k", Cause::Parked).record.unwrap()
             };

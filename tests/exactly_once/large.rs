@@ -39,7 +39,13 @@ fn a_large_transaction_passes_whose_rows_have_timed_out_with_a_broker_that_was_a
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     kafka.sigstop().unwrap();
     insert(&rig, 25_000, 0);
+    // It is said before it happens.
+    let group = "a group of events is not committed yet";
+    let warning = relay.wait_for_log(group, LIMIT).unwrap();
+    assert!(warning.contains("WARN") && warning.contains(&format!("timeout_ms={TIMEOUT}")), "{warning}");
     relay.wait_for_log("Local: Message timed out", LIMIT).unwrap();
+    let (log, ended) = (relay.log(), "Local: Message timed out");
+    assert!(log.find(group) < log.find(ended), "{log}");
     kafka.sigcont().unwrap();
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     relay.stop(LIMIT).unwrap().assert_success();

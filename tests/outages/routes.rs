@@ -1,9 +1,11 @@
 //! The broker is there and does not take what it took before: the topic is gone, a right or a password was taken away.
 
 use walpost_testkit::checker::Repeats;
+use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::{KafkaUser, Right, shared_kafka, shared_postgres};
 
-use super::{Figure, Sign, assert_over, assert_seen, start_ready};
+use super::{Figure, STALLED_AFTER, Sign, assert_over, assert_seen, start_ready};
+use crate::exactly_once;
 use crate::observe::value;
 use crate::rig::{LIMIT, PARTITIONS, Rig, eventually};
 use crate::security::{guarded_kafka, log_in};
@@ -42,6 +44,66 @@ fn a_topic_that_is_deleted_under_a_running_relay_holds_the_stream_until_it_is_ma
     assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
+}
+
+/// Rows that were committed longer ago than their topics take.
+#[track_caller]
+fn insert_too_old(rig: &Rig) {
+    for topic in rig.outboxes[0].topics() {
+        shared_kafka().configure_topic(&topic, &[("message.timestamp.before.max.ms", "1")]).unwrap();
+    }
+    rig.insert("a", 0, 10);
+    rig.insert("b", 0, 10);
+}
+
+/// The rows are as good as ever, and none may lie among the dead letters.
+#[track_caller]
+fn assert_held_for_their_time(rig: &mut Rig, relay: &Relay, state: &str) {
+    let topic = rig.truth().rows().next().unwrap().topic.clone();
+    let limit = format!("--entity-name {topic} --add-config message.timestamp.before.max.ms=");
+    let figure: Figure<'_> = ("walpost_undelivered_records_total", &[("class", "route")]);
+    // Over several attempts, of which most are those of a record that was sent alone.
+    assert_seen(rig, relay, &Sign { state, reason: &limit, figure, at_least: 5.0 });
+    relay
+        .wait_for_log("the time of its commit, is older than the topic's message.timestamp.before.max.ms", LIMIT)
+        .unwrap();
+    assert_eq!(value(relay, "walpost_undelivered_records_total", &[("class", "row")]), 0.0);
+    rig.call(&["dlq", "list"]).assert_said(0, &["no letter fits"]);
+}
+
+/// What the topics take by default.
+#[track_caller]
+fn let_any_age_pass(rig: &Rig) {
+    for topic in rig.outboxes[0].topics() {
+        let any = [("message.timestamp.before.max.ms", "9223372036854775807")];
+        shared_kafka().configure_topic(&topic, &any).unwrap();
+    }
+}
+
+#[test]
+fn rows_that_are_too_old_for_their_topic_are_no_bad_rows_and_hold_the_stream_until_it_takes_them() {
+    let mut rig = Rig::ready("aged", &["public.outbox"]);
+    insert_too_old(&rig);
+    rig.configure(|config| config.set("http", "stalled_after_ms", STALLED_AFTER).unset("log", "level"));
+    let relay = rig.start_streaming();
+    assert_held_for_their_time(&mut rig, &relay, "holding");
+    let_any_age_pass(&rig);
+    assert_over(&mut rig, &relay);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn with_transactions_too_rows_that_are_too_old_for_their_topic_are_no_bad_rows() {
+    let mut rig = exactly_once::rig(shared_kafka(), "agedonce");
+    insert_too_old(&rig);
+    rig.configure(|config| config.set("http", "stalled_after_ms", STALLED_AFTER).unset("log", "level"));
+    let relay = rig.start_streaming();
+    assert_held_for_their_time(&mut rig, &relay, "reconnecting");
+    let_any_age_pass(&rig);
+    assert_over(&mut rig, &relay);
+    relay.stop(LIMIT).unwrap().assert_success();
+    exactly_once::assert_exactly_once(&rig, shared_kafka());
 }
 
 /// Gives or takes the right to produce to the topics, and waits until the broker goes by it.

@@ -90,6 +90,46 @@ fn a_row_of_which_no_record_can_be_made_is_set_aside_with_its_reason_and_only_it
 }
 
 #[test]
+fn a_row_whose_own_timestamp_is_refused_is_set_aside_and_one_that_brings_none_is_not() {
+    let mut rig = Rig::empty("dated");
+    let route = rig.topic("${routedByValue}");
+    rig.sql(
+        "CREATE TABLE dated (id int PRIMARY KEY, aggregatetype text, aggregateid text, payload text, at timestamptz)",
+    );
+    rig.configure(|config| {
+        let options = [
+            ("route.topic.replacement", &*route),
+            ("table.field.event.timestamp", "at"),
+            ("table.field.event.key", "id"),
+        ];
+        config.outbox("public.dated", &options)
+    });
+    let topic = rig.topic("order");
+    shared_kafka().create_topic_with(&topic, 1, &[("message.timestamp.before.max.ms", "3600000")]).unwrap();
+    rig.init();
+    let relay = rig.start_streaming();
+    rig.sql(
+        "INSERT INTO dated VALUES (1, 'order', 'k', 'p', now()), (2, 'order', 'k', 'p', '2001-01-01'), (3, 'order', 'k', 'p', NULL), \
+         (4, 'order', 'k', 'p', now())",
+    );
+    eventually("the rows without fault", || delivered(&rig) == [1, 3, 4]);
+    wait_for_open(&rig, 1);
+    let found = rig.sql("SELECT event_id, cause, reason FROM walpost.dead_letter");
+    assert_eq!((&*found[0][0], &*found[0][1]), ("2", "row"), "{found:?}");
+    for words in ["2001-01-01T", "a column of the row", "message.timestamp.before.max.ms", "correct the row"] {
+        assert!(found[0][2].contains(words), "{words} in {found:?}");
+    }
+    wait_until_ready(&relay);
+    let any = [("message.timestamp.before.max.ms", "9223372036854775807")];
+    shared_kafka().configure_topic(&topic, &any).unwrap();
+    eventually("the letter to be sent", || {
+        rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+        delivered(&rig) == [1, 2, 3, 4]
+    });
+    stop(relay);
+}
+
+#[test]
 fn a_bad_row_whose_key_is_null_holds_nothing_up() {
     let rig = faulty("keyless");
     let relay = rig.start_streaming();

@@ -9,7 +9,7 @@ use std::error::Error;
 pub enum Class {
     /// The row is at fault: the broker will never take it, however often it is sent.
     Row,
-    /// The topic is closed to us (missing, not authorised): everything routed to it waits for an operator.
+    /// The topic is closed to us (missing, not authorised, or to records of this age): everything routed to it waits for an operator.
     Route,
     /// The broker is away or overloaded, or said what nobody foresaw: try again, and say so.
     Sink,

@@ -47,7 +47,7 @@ pub enum OnBadRow {
     Stop,
 }
 
-/// What is done about a route that is closed: a topic that is missing or forbidden.
+/// What is done about a route that is closed: a topic that is missing or forbidden, or takes no record of this age.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum OnClosedRoute {
     /// Everything waits until it is open.

@@ -80,7 +80,7 @@ pub struct Checkpoint {
     pub database: String,
     /// The slot that the position was read from.
     pub slot: String,
-    /// Everything before it is settled: a `Commit.end_lsn`, or an idle server's WAL end.
+    /// Everything before it is settled: a `Commit.end_lsn`, or an idle server's WAL end. Invalid in one that was written before its slot was made.
     pub position: Lsn,
     /// When the last settled transaction committed; `None` where none has been seen yet.
     pub commit_time: Option<Timestamp>,
@@ -112,6 +112,13 @@ impl SettledRows {
 impl Checkpoint {
     /// The version of this form, written into every store. A reader refuses what is newer.
     pub const FORMAT_VERSION: u32 = 1;
+
+    /// Whether a relay may have published since it was written. One that was written before its slot was made says that none has: whoever starts
+    /// writes a position first.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.position.is_valid()
+    }
 }
 
 /// What a session asks the driver to make durable: the parts of a [`Checkpoint`] that move.

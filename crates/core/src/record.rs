@@ -35,6 +35,8 @@ pub struct Record {
     pub headers: Headers,
     /// Milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
+    /// Whether the timestamp is that of a column of the row, and not the time of its commit: only then can the row be at fault for it.
+    pub is_dated_by_row: bool,
     /// The partition, where a column chooses it.
     pub partition: Option<i32>,
 }

@@ -81,6 +81,8 @@ pub struct Wanted {
     pub slot: String,
     /// The output plugin.
     pub plugin: String,
+    /// Whether records and position are committed as one, so that nothing may be published twice unless somebody says so.
+    pub is_exactly_once: bool,
 }
 
 /// Which part of a checkpoint belongs to somebody else.
@@ -123,6 +125,14 @@ pub enum StartState {
     SlotOnly {
         /// Where to start: the slot's confirmed position.
         start: Lsn,
+    },
+    /// The same where nothing may be published twice. The slot is behind what was committed with its last checkpoint, so that to start there would
+    /// repeat the rest.
+    CheckpointMissing {
+        /// The slot.
+        slot: String,
+        /// Its confirmed position.
+        confirmed: Lsn,
     },
     /// A checkpoint and no slot: the log after the checkpoint is not kept any more.
     SlotMissing {
@@ -265,17 +275,22 @@ pub fn compare(
         Err(state) => return state,
     };
     match (slot, checkpoint) {
-        (None, None) => StartState::Fresh { slot: wanted.slot.clone() },
-        (None, Some(checkpoint)) => {
+        (None, Some(checkpoint)) if checkpoint.has_begun() => {
             StartState::SlotMissing { slot: wanted.slot.clone(), position: checkpoint.position }
         }
+        (None, _) => StartState::Fresh { slot: wanted.slot.clone() },
         (Some(slot), _) => match confirmed(slot, wanted) {
             Err(state) => state,
             Ok(confirmed) if confirmed > server.flushed => {
                 StartState::Future { position: confirmed, flushed: server.flushed }
             }
             Ok(confirmed) => match checkpoint.zip(ancestry) {
+                None if wanted.is_exactly_once => {
+                    StartState::CheckpointMissing { slot: wanted.slot.clone(), confirmed }
+                }
                 None => StartState::SlotOnly { start: confirmed },
+                // Of whatever the slot has passed, nothing was published.
+                Some((checkpoint, _)) if !checkpoint.has_begun() => StartState::Resume { start: confirmed },
                 Some((checkpoint, ancestry)) => weigh(confirmed, checkpoint, ancestry, server, wanted),
             },
         },

@@ -142,6 +142,7 @@ mod tests {
             value: Some(Bytes::from(vec![0; length])),
             headers: Headers::new(),
             timestamp_ms: 0,
+            is_dated_by_row: false,
             partition: None,
         }
     }

@@ -23,8 +23,11 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// How long brokers that refuse every connection are asked again.
 const LIMIT_WHEN_DOWN: Duration = Duration::from_secs(3);
 
-/// A retention that an outage of ordinary length may exceed: a day.
+/// A retention, or an age of records, that an outage of ordinary length may exceed: a day.
 const SHORT_RETENTION_MS: u64 = 86_400_000;
+
+/// By how much two clocks may well differ: a minute.
+const SKEW_MS: u64 = 60_000;
 
 /// Looks at the brokers and at each of the topics, in at most about 15 s. `topics` are those that are known beforehand;
 /// there need not be any.
@@ -268,6 +271,8 @@ fn weaknesses(settings: &Settings, topic: &str, value: &dyn Fn(&str) -> Option<S
     if value("message.timestamp.type").as_deref() == Some("LogAppendTime") {
         let sentence = "the broker replaces every record's timestamp by its own clock";
         findings.push(Finding::new(Severity::Note, &subject, sentence, alter("message.timestamp.type=CreateTime")));
+    } else {
+        findings.extend(clock_rules(&subject, value, &alter));
     }
     if let Some(retention) = value("retention.ms").as_deref().and_then(number)
         && retention < SHORT_RETENTION_MS
@@ -279,6 +284,32 @@ fn weaknesses(settings: &Settings, topic: &str, value: &dyn Fn(&str) -> Option<S
         findings.push(Finding::new(Severity::Note, &subject, sentence, alter("retention.ms=604800000")));
     }
     findings
+}
+
+/// What a topic refuses for its timestamp, which is that of the commit unless a column is configured.
+fn clock_rules(subject: &str, value: &dyn Fn(&str) -> Option<String>, alter: &dyn Fn(&str) -> String) -> Vec<Finding> {
+    let rules = [
+        (
+            "message.timestamp.before.max.ms",
+            SHORT_RETENTION_MS,
+            "9223372036854775807",
+            "events that were committed longer ago, as after an outage, are refused, and the stream is held",
+        ),
+        (
+            "message.timestamp.after.max.ms",
+            SKEW_MS,
+            "3600000",
+            "where the clock of the database is ahead of the broker's by more, its events are refused, and the stream is held",
+        ),
+    ];
+    rules
+        .into_iter()
+        .filter_map(|(name, least, usual, what)| {
+            let limit = value(name)?.parse::<u64>().ok().filter(|limit| *limit < least)?;
+            let remedy = alter(&format!("{name}={usual}"));
+            Some(Finding::new(Severity::Warning, subject, format!("{name} is {limit}: {what}"), remedy))
+        })
+        .collect()
 }
 
 fn subject_of(topic: &str) -> String {
@@ -312,6 +343,8 @@ mod tests {
             ("cleanup.policy", "compact,delete", Severity::Note),
             ("message.timestamp.type", "LogAppendTime", Severity::Note),
             ("retention.ms", "3600000", Severity::Note),
+            ("message.timestamp.before.max.ms", "3600000", Severity::Warning),
+            ("message.timestamp.after.max.ms", "1000", Severity::Warning),
         ] {
             let findings = found(name, value);
             assert_eq!(findings.len(), 1, "{name}");
@@ -330,9 +363,18 @@ mod tests {
             ("message.timestamp.type", "CreateTime"),
             ("retention.ms", "604800000"),
             ("retention.ms", "-1"),
+            ("message.timestamp.before.max.ms", "9223372036854775807"),
+            ("message.timestamp.after.max.ms", "3600000"),
         ] {
             assert!(found(name, value).is_empty(), "{name}={value}");
         }
+        // Then no timestamp is refused.
+        let by_its_clock = |asked: &str| match asked {
+            "message.timestamp.type" => Some("LogAppendTime".to_owned()),
+            "message.timestamp.before.max.ms" => Some("1".to_owned()),
+            _ => None,
+        };
+        assert_eq!(weaknesses(&settings, "orders", &by_its_clock).len(), 1);
     }
 
     #[test]

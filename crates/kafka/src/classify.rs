@@ -6,6 +6,7 @@
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 use walpost_core::failure::{Class, Failure};
+use walpost_core::time::Timestamp;
 
 /// A record that was not delivered, as far as the reason needs it. Nothing of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,10 @@ pub(crate) struct Undelivered<'a> {
     pub(crate) size: usize,
     /// The partition that a column chose for it, if one did.
     pub(crate) partition: Option<i32>,
+    /// Where it is known.
+    pub(crate) timestamp_ms: Option<i64>,
+    /// Whether a column of the row is its timestamp, and not the time of the commit.
+    pub(crate) is_dated_by_row: bool,
 }
 
 /// The class of an error code that a delivery report or a refused record can carry.
@@ -74,9 +79,11 @@ fn class_of(code: Code) -> Class {
 
 /// The failure of a record for this error.
 pub(crate) fn failure(code: Code, record: &Undelivered<'_>) -> Failure {
-    let class = match (code, record.partition) {
+    let class = match code {
         // A topic without any partition is not the row's fault.
-        (Code::UnknownPartition, None) => Class::Route,
+        Code::UnknownPartition if record.partition.is_none() => Class::Route,
+        // Nor is when it was committed: an outage made every row that old, or a clock is wrong. The topic is closed to all of them.
+        Code::InvalidTimestamp if !record.is_dated_by_row => Class::Route,
         _ => class_of(code),
     };
     Failure::new(class, reason(class, code, record))
@@ -105,7 +112,7 @@ pub(crate) fn is_lost_right(code: Code) -> bool {
 }
 
 fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
-    let Undelivered { topic, size, partition } = *record;
+    let Undelivered { topic, size, partition, .. } = *record;
     let what = format!("topic \"{topic}\": a record of {size} bytes was not delivered: {code}");
     match (class, code) {
         (_, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize) => format!(
@@ -117,10 +124,7 @@ fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
                 "{what}; a compacted topic, for one, takes no record without a key: look at the topic's cleanup.policy"
             )
         }
-        (_, Code::InvalidTimestamp) => format!(
-            "{what}; the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms say how far from the \
-             broker's clock a timestamp may be"
-        ),
+        (_, Code::InvalidTimestamp) => format!("{what}; {}", clock_rule(record, now_ms())),
         (Class::Row, Code::UnknownPartition) => {
             format!("{what}; the topic has no partition {}, which the row asks for", partition.unwrap_or(-1))
         }
@@ -141,11 +145,61 @@ fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
     }
 }
 
+/// Which limit of the topic a timestamp breaks, and what helps. Brokers tell which, and librdkafka does not pass it on; so it is told by our own
+/// clock. The text stays the same over all attempts.
+fn clock_rule(record: &Undelivered<'_>, now_ms: i64) -> String {
+    let Undelivered { topic, timestamp_ms, is_dated_by_row, .. } = *record;
+    let whose = if is_dated_by_row { "which a column of the row chose" } else { "the time of its commit" };
+    let (before, after) = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms");
+    // The value is Kafka's default.
+    let (of_past, of_future) = (format!("{before}=9223372036854775807"), format!("{after}=<ms>"));
+    let (what, clocks, change) = match timestamp_ms {
+        Some(ms) if ms <= now_ms => {
+            (format!("{}, {whose}, is older than the topic's {before} allows", told(ms)), "", of_past)
+        }
+        Some(ms) => (
+            format!("{}, {whose}, is further ahead than the topic's {after} allows", told(ms)),
+            "set the clocks right, or ",
+            of_future,
+        ),
+        None => (
+            format!("{whose}, is further from the broker's clock than the topic's {before} or {after} allows"),
+            "",
+            of_past,
+        ),
+    };
+    let row = if is_dated_by_row { ", or correct the row" } else { "" };
+    format!(
+        "its timestamp {what}; {clocks}raise it with kafka-configs.sh --bootstrap-server <broker> --alter --entity-type topics \
+         --entity-name {topic} --add-config {change}, or let the broker's clock count with message.timestamp.type=LogAppendTime in \
+         its place{row}"
+    )
+}
+
+/// A timestamp for people.
+fn told(ms: i64) -> String {
+    let time = ms.checked_mul(1000).and_then(Timestamp::from_unix_micros);
+    time.map_or_else(|| format!("{ms} ms"), Timestamp::to_rfc3339)
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RECORD: Undelivered<'_> = Undelivered { topic: "orders", size: 42, partition: None };
+    const COMMITTED_MS: i64 = 1_700_000_000_000;
+
+    const RECORD: Undelivered<'_> = Undelivered {
+        topic: "orders",
+        size: 42,
+        partition: None,
+        timestamp_ms: Some(COMMITTED_MS),
+        is_dated_by_row: false,
+    };
 
     #[track_caller]
     fn all_are(class: Class, codes: &[Code]) {
@@ -158,7 +212,7 @@ mod tests {
     fn what_the_broker_will_never_take_is_the_rows_fault() {
         use Code::*;
         all_are(Class::Row, &[MessageSizeTooLarge, MessageBatchTooLarge, InvalidMessageSize, InvalidRecord]);
-        all_are(Class::Row, &[InvalidTimestamp, InvalidTopic, PolicyViolation, UnsupportedForMessageFormat]);
+        all_are(Class::Row, &[InvalidTopic, PolicyViolation, UnsupportedForMessageFormat]);
         all_are(Class::Row, &[InvalidArgument, UnknownPartition]);
     }
 
@@ -226,7 +280,6 @@ mod tests {
                 &["TopicAuthorizationFailed", "kafka-acls.sh --bootstrap-server <broker> --add"],
             ),
             (Code::InvalidRecord, &["InvalidRecord", "without a key"]),
-            (Code::InvalidTimestamp, &["InvalidTimestamp", "message.timestamp.before.max.ms"]),
             (Code::InvalidTopic, &["InvalidTopic", "correct the row"]),
             (Code::ClusterAuthorizationFailed, &["ClusterAuthorizationFailed", "rights"]),
             (Code::PurgeQueue, &["PurgeQueue", "owed again"]),
@@ -246,5 +299,36 @@ mod tests {
         assert_eq!(asked.class, Class::Row);
         assert!(asked.reason.contains("no partition 7"), "{asked}");
         assert_eq!(failure(Code::UnknownPartition, &RECORD).class, Class::Route);
+    }
+
+    #[test]
+    fn a_timestamp_that_is_refused_closes_the_route_unless_the_row_chose_it() {
+        let chosen = Undelivered { is_dated_by_row: true, ..RECORD };
+        assert_eq!(failure(Code::InvalidTimestamp, &RECORD).class, Class::Route);
+        assert_eq!(failure(Code::InvalidTimestamp, &chosen).class, Class::Row);
+        assert_eq!(failure_of_known_user(Code::InvalidTimestamp, &RECORD).class, Class::Route);
+    }
+
+    #[test]
+    fn a_timestamp_that_is_refused_is_told_with_the_limit_that_it_breaks() {
+        let of_row = Undelivered { is_dated_by_row: true, ..RECORD };
+        let time = "2023-11-14T22:13:20.000000Z";
+        let before = "--entity-name orders --add-config message.timestamp.before.max.ms=9223372036854775807,";
+        let after = "--entity-name orders --add-config message.timestamp.after.max.ms=";
+        for (record, now_ms, words) in [
+            (RECORD, COMMITTED_MS + 1, [time, "the time of its commit", "is older than", before]),
+            (RECORD, COMMITTED_MS - 1, ["set the clocks right", "the time of its commit", "is further ahead", after]),
+            (of_row, COMMITTED_MS + 1, [time, "a column of the row", "or correct the row", before]),
+            (of_row, COMMITTED_MS - 1, [time, "a column of the row", "or correct the row", after]),
+        ] {
+            let said = clock_rule(&record, now_ms);
+            for word in words.into_iter().chain(["message.timestamp.type=LogAppendTime"]) {
+                assert!(said.contains(word), "{word:?} in {said}");
+            }
+        }
+        let unknown = clock_rule(&Undelivered { timestamp_ms: None, ..RECORD }, 0);
+        assert!(unknown.contains("before.max.ms or message.timestamp.after.max.ms"), "{unknown}");
+        let never = clock_rule(&Undelivered { timestamp_ms: Some(i64::MIN), ..of_row }, 0);
+        assert!(never.contains("-9223372036854775808 ms"), "{never}");
     }
 }

@@ -182,7 +182,7 @@ impl ProducerContext for Context {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
-        let Tag { ticket, asks_for_partition } = Tag::from_opaque(opaque);
+        let Tag { ticket, asks_for_partition, is_dated_by_row } = Tag::from_opaque(opaque);
         let (Ok(message) | Err((_, message))) = result;
         let partition = message.partition();
         let outcome = match result {
@@ -200,6 +200,7 @@ impl ProducerContext for Context {
                     topic: message.topic().to_owned(),
                     size: message.key_len() + message.payload_len(),
                     partition: asks_for_partition.then_some(partition),
+                    is_dated_by_row,
                 }))
             }
         };

@@ -13,22 +13,27 @@ use crate::classify::Undelivered;
 /// What the client carries for a record and gives back with its report.
 ///
 /// Into the record itself the client writes the partition that its partitioner chose, so that there a partition that the row
-/// asked for cannot be told from one that it did not.
+/// asked for cannot be told from one that it did not. Nor does it know where a timestamp comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) ticket: Ticket,
     pub(crate) asks_for_partition: bool,
+    pub(crate) is_dated_by_row: bool,
 }
 
 impl Tag {
     /// As a number that fits into a pointer; `None` once tickets have outgrown it.
     pub(crate) fn to_opaque(self) -> Option<usize> {
         let ticket = usize::try_from(self.ticket.0).ok()?;
-        Some(ticket.checked_mul(2)? | usize::from(self.asks_for_partition))
+        Some(ticket.checked_mul(4)? | usize::from(self.is_dated_by_row) << 1 | usize::from(self.asks_for_partition))
     }
 
     pub(crate) fn from_opaque(opaque: usize) -> Self {
-        Self { ticket: Ticket((opaque / 2) as u64), asks_for_partition: opaque % 2 == 1 }
+        Self {
+            ticket: Ticket((opaque / 4) as u64),
+            asks_for_partition: opaque & 1 == 1,
+            is_dated_by_row: opaque & 2 == 2,
+        }
     }
 }
 
@@ -49,11 +54,20 @@ pub(crate) struct Loss {
     pub(crate) size: usize,
     /// The partition that the row asked for, if it did.
     pub(crate) partition: Option<i32>,
+    /// Whether the row brought its timestamp along.
+    pub(crate) is_dated_by_row: bool,
 }
 
 impl Loss {
     pub(crate) fn record(&self) -> Undelivered<'_> {
-        Undelivered { topic: &self.topic, size: self.size, partition: self.partition }
+        Undelivered {
+            topic: &self.topic,
+            size: self.size,
+            partition: self.partition,
+            // The client does not tell it of a record that failed (`rd_kafka_message_timestamp`).
+            timestamp_ms: None,
+            is_dated_by_row: self.is_dated_by_row,
+        }
     }
 }
 
@@ -116,11 +130,18 @@ mod tests {
 
     #[test]
     fn a_tag_comes_back_as_it_was_given_or_is_refused() {
-        for (ticket, asks_for_partition) in [(0, false), (0, true), (1, false), (u64::MAX / 2, true)] {
-            let tag = Tag { ticket: Ticket(ticket), asks_for_partition };
-            assert_eq!(tag.to_opaque().map(Tag::from_opaque), Some(tag));
+        let tag = |ticket, asks_for_partition, is_dated_by_row| Tag {
+            ticket: Ticket(ticket),
+            asks_for_partition,
+            is_dated_by_row,
+        };
+        for (asks, dated) in [(false, false), (true, false), (false, true), (true, true)] {
+            for ticket in [0, 1, 2, 3, u64::MAX / 4] {
+                let tag = tag(ticket, asks, dated);
+                assert_eq!(tag.to_opaque().map(Tag::from_opaque), Some(tag));
+            }
         }
-        assert_eq!(Tag { ticket: Ticket(u64::MAX / 2 + 1), asks_for_partition: false }.to_opaque(), None);
+        assert_eq!(tag(u64::MAX / 4 + 1, false, false).to_opaque(), None);
     }
 
     #[tokio::test]

@@ -56,6 +56,8 @@ pub struct Producer {
     ripe_at: Option<Instant>,
     pulse: Pulse,
     opening: Box<Opening>,
+    /// The record that was accepted last and its timestamp: of one that is sent alone, its own.
+    last: Option<(Ticket, i64)>,
     /// Whether everything was called back because no broker will have us.
     is_recalled: bool,
     /// Whether that was said while there was nothing to call back.
@@ -86,6 +88,7 @@ impl Producer {
             reports: Vec::new(),
             ripe_at: None,
             pulse: Pulse::new(),
+            last: None,
             is_recalled: false,
             is_told: false,
         })
@@ -144,13 +147,17 @@ impl Producer {
             self.pulse.heard();
         }
         let mut cause = None;
-        let client = &self.client;
+        let (client, last) = (&self.client, self.last);
         into.extend(self.reports.drain(..).map(|report| {
-            let outcome = report.outcome.map_err(|loss| match loss.code {
-                Code::PurgeQueue | Code::PurgeInflight | Code::Fatal => {
-                    cause.get_or_insert_with(|| Cause::of(client)).failure(client, loss.code, &loss.record())
+            let outcome = report.outcome.map_err(|loss| {
+                let timestamp_ms = last.filter(|(ticket, _)| *ticket == report.ticket).map(|(_, ms)| ms);
+                let record = Undelivered { timestamp_ms, ..loss.record() };
+                match loss.code {
+                    Code::PurgeQueue | Code::PurgeInflight | Code::Fatal => {
+                        cause.get_or_insert_with(|| Cause::of(client)).failure(client, loss.code, &record)
+                    }
+                    code => client.client().context().failure(code, &record),
                 }
-                code => client.client().context().failure(code, &loss.record()),
             });
             Delivery { ticket: report.ticket, outcome }
         }));
@@ -181,6 +188,7 @@ impl Producer {
     /// The client has accepted a record.
     fn taken(&mut self, ticket: Ticket, record: &Record, first: Option<First>) {
         self.outstanding += 1;
+        self.last = Some((ticket, record.timestamp_ms));
         if let Some(first) = first {
             self.opening.sent(ticket, first);
         }
@@ -358,7 +366,13 @@ pub(crate) fn refusal_of_settings(error: &KafkaError) -> String {
 
 fn undelivered(record: &Record) -> Undelivered<'_> {
     let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
-    Undelivered { topic: &record.topic, size: length(&record.key) + length(&record.value), partition: record.partition }
+    Undelivered {
+        topic: &record.topic,
+        size: length(&record.key) + length(&record.value),
+        partition: record.partition,
+        timestamp_ms: Some(record.timestamp_ms),
+        is_dated_by_row: record.is_dated_by_row,
+    }
 }
 
 /// The record as rdkafka wants it. It borrows key and value; librdkafka copies them once.
@@ -368,10 +382,12 @@ fn message(ticket: Ticket, record: &Record) -> Result<BaseRecord<'_, [u8], [u8],
         return Err(classify::failure(Code::InvalidTopic, &about));
     }
     if record.timestamp_ms < 0 {
-        return Err(classify::failure(Code::InvalidTimestamp, &about));
+        // Whoever it is of: no setting of a topic lets it pass.
+        return Err(classify::failure(Code::InvalidTimestamp, &Undelivered { is_dated_by_row: true, ..about }));
     }
-    // On a 32-bit machine tickets could outgrow a pointer; it would take two billion records in one process.
-    let opaque = Tag { ticket, asks_for_partition: record.partition.is_some() }
+    // On a 32-bit machine tickets could outgrow a pointer; it would take a billion records in one process.
+    let is_dated_by_row = record.is_dated_by_row;
+    let opaque = Tag { ticket, asks_for_partition: record.partition.is_some(), is_dated_by_row }
         .to_opaque()
         .ok_or_else(|| Failure::new(Class::Configuration, "the numbers of tickets are used up; start walpost again"))?;
     Ok(BaseRecord {

@@ -299,6 +299,7 @@ impl Transactional {
             value: checkpoint.map(|checkpoint| Bytes::from(form::encode(checkpoint))),
             headers: Headers::new(),
             timestamp_ms: now_ms(),
+            is_dated_by_row: false,
             partition: Some(PARTITION),
         }
     }

@@ -80,7 +80,7 @@ async fn create_unless(settings: &Settings, is_refused: fn(&StartState) -> bool)
     preparation.refuse_lacks()?;
     create_letters(settings).await?;
     if preparation.plan.is_empty() {
-        // Where the topic of checkpoints is all that is missing, the start finds a slot without a checkpoint, and says so.
+        // Another relay reads the slot, and the topic of checkpoints is all that is missing.
         return if preparation.lacks_place { preparation.make_place().await } else { Ok(()) };
     }
     for step in &preparation.plan.steps {
@@ -188,7 +188,8 @@ impl Preparation {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
         }
-        Ok(Self { sql, store, setup, plan, has_checkpoint: checkpoint.is_some(), lacks_place })
+        let has_checkpoint = checkpoint.is_some_and(|checkpoint| checkpoint.has_begun());
+        Ok(Self { sql, store, setup, plan, has_checkpoint, lacks_place })
     }
 
     fn show(&self) {
@@ -214,6 +215,7 @@ impl Preparation {
 
     /// Applies the plan and writes the first checkpoint, if there is none; answers where it stands.
     async fn apply(&mut self, settings: &Settings) -> Result<(Applied, Option<Lsn>), Hindrance> {
+        self.announce_slot(settings).await?;
         let applied = setup::apply(&mut self.sql, &self.plan, &self.setup).await?;
         if self.plan.steps.iter().any(|step| step.kind == StepKind::Carry) {
             failover::carry_over(settings.source().connection(), self.sql.endpoint(), &self.setup.slot).await?;
@@ -226,6 +228,21 @@ impl Preparation {
         let first = at_slot(&server, &applied.slot, &relay::wanted(settings))?;
         self.store.claim(&first).await?;
         Ok((applied, Some(first.position)))
+    }
+
+    /// Where nothing may be published twice, a slot without a checkpoint is refused, for nobody knows what was published from it. So a checkpoint
+    /// without a position is written before the slot is made: should this be broken off between the slot and the first checkpoint, it tells that
+    /// nothing was. It is claimed, so that one that a second instance has written since the look keeps its position.
+    async fn announce_slot(&mut self, settings: &Settings) -> Result<(), Hindrance> {
+        let makes_slot = self.plan.steps.iter().any(|step| step.kind == StepKind::Slot);
+        if !relay::wanted(settings).is_exactly_once || self.has_checkpoint || !makes_slot {
+            return Ok(());
+        }
+        self.make_place().await?;
+        let server = inspect::server_state(&self.sql, settings.source().connection()).await?;
+        let announced = relay::checkpoint_at(settings, Lsn::INVALID, None, None, &server);
+        self.store.claim(&announced).await?;
+        Ok(())
     }
 
     async fn make_place(&self) -> Result<(), Hindrance> {

@@ -276,7 +276,8 @@ section! {
         /// until the letters of that key are sent or dropped, so that their order holds. `dead_letter`: later events of its key overtake it. `stop`:
         /// the relay stops in front of it.
         on_bad_row: OnBadRow = OnBadRow::Park, "\"stop\"" | "\"park\"";
-        /// A topic that is missing or forbidden. `hold`: everything waits until it is there. `dead_letter`: its rows are set aside as bad ones are.
+        /// A topic that is missing or forbidden, or does not take the time of a commit as a timestamp. `hold`: everything waits until it is there and
+        /// takes it. `dead_letter`: its rows are set aside as bad ones are.
         on_closed_route: OnClosedRoute = OnClosedRoute::Hold, "\"dead_letter\"" | "\"hold\"";
         /// What a letter keeps. `row`: all of its row. `reference`: the row's key in its table and a hash, and of the record all but the payload. The relay then
         /// reads the row from its table when it is sent again, and does not send one that is gone or was changed; so rows have to stay in the outbox

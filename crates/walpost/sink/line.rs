@@ -84,6 +84,7 @@ pub(in crate::sink) mod tests {
             value: Some(Bytes::from_static(br#"{"a": 1}"#)),
             headers: Headers::from_iter([Header { name: Arc::from("id"), value: Some(Bytes::from_static(b"e-1")) }]),
             timestamp_ms: 1_700_000_000_000,
+            is_dated_by_row: false,
             partition: None,
         }
     }
@@ -115,6 +116,7 @@ pub(in crate::sink) mod tests {
             value: Some(Bytes::from_static(b"")),
             partition: Some(7),
             timestamp_ms: -1,
+            is_dated_by_row: false,
             headers: Headers::from_iter([
                 header("null", None),
                 header("binary", Some(&[0xFF, 0x00])),

@@ -17,6 +17,7 @@ fn record(ordinal: u64, length: usize) -> Item {
         value: Some(Bytes::from(vec![0; length])),
         headers: Headers::new(),
         timestamp_ms: 0,
+        is_dated_by_row: false,
         partition: None,
     };
     Item { identity: record.identity, made: Ok(record), origin: Origin::Log(LoggedRow::default()) }

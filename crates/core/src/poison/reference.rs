@@ -148,6 +148,7 @@ mod tests {
             value: value.map(Bytes::from_static),
             headers: Headers::new(),
             timestamp_ms: 1,
+            is_dated_by_row: false,
             partition: None,
         };
         DeadLetter {

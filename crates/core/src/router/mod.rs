@@ -168,7 +168,7 @@ impl Router {
         }
         let Binding { body, timestamp, context, placed, version, key, route, memory, .. } = binding;
         let body = body.as_mut().map_err(|fault| fault.clone())?;
-        let timestamp_ms = timestamp_ms(timestamp.as_ref(), event)?;
+        let column_ms = column_ms(timestamp.as_ref(), event)?;
         let mut placements = Placements { headers: context.iter().cloned().collect(), ..Placements::default() };
         for placed in placed {
             placements.add(placed, event)?;
@@ -186,7 +186,17 @@ impl Router {
             true => body.plain(event)?,
             false => body.structured(event, Surroundings { fields, route, version })?,
         };
-        Ok(Routed::Record(Record { identity: event.identity, topic, key, value, headers, timestamp_ms, partition }))
+        Ok(Routed::Record(Record {
+            identity: event.identity,
+            topic,
+            key,
+            value,
+            headers,
+            // The time of the commit, so that a repeat carries the same.
+            timestamp_ms: column_ms.unwrap_or_else(|| event.commit_time.unix_millis()),
+            is_dated_by_row: column_ms.is_some(),
+            partition,
+        }))
     }
 }
 
@@ -194,13 +204,12 @@ fn present<T>(slot: &Slot<T>) -> Result<&T, RowFault> {
     slot.as_ref().map_err(Clone::clone)
 }
 
-/// The configured column, or else the time of the commit: so that a repeat carries the same.
-fn timestamp_ms(slot: Option<&Slot<Column>>, event: &Event<'_>) -> Result<i64, RowFault> {
-    let configured = match slot {
-        Some(slot) => present(slot)?.timestamp_ms(event)?,
-        None => None,
-    };
-    Ok(configured.unwrap_or_else(|| event.commit_time.unix_millis()))
+/// The timestamp that the row brings along, where a column for it is configured and holds one.
+fn column_ms(slot: Option<&Slot<Column>>, event: &Event<'_>) -> Result<Option<i64>, RowFault> {
+    match slot {
+        Some(slot) => present(slot)?.timestamp_ms(event),
+        None => Ok(None),
+    }
 }
 
 /// What the placed columns of a row come to.

@@ -292,7 +292,8 @@ fn parking_key() -> ParkingKey {
 fn marked(request: Request) -> Vec<Marked> {
     let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(0x800), ordinal: 0 };
     let (topic, headers) = (std::sync::Arc::from("order"), Headers::new());
-    let record = Record { identity, topic, key: None, value: None, headers, timestamp_ms: 0, partition: None };
+    let (key, value, timestamp_ms, is_dated_by_row, partition) = (None, None, 0, false, None);
+    let record = Record { identity, topic, key, value, headers, timestamp_ms, is_dated_by_row, partition };
     let letter = LoggedRow::default().letter(identity, poison::Cause::Row("it was bad".to_owned()), Some(record));
     vec![Marked {
         id: LETTER,

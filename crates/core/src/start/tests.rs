@@ -53,7 +53,13 @@ fn wanted() -> Wanted {
         database: "app".to_owned(),
         slot: "walpost".to_owned(),
         plugin: "pgoutput".to_owned(),
+        is_exactly_once: false,
     }
+}
+
+/// Where nothing may be published twice.
+fn wanted_once() -> Wanted {
+    Wanted { is_exactly_once: true, ..wanted() }
 }
 
 type Case = (ServerState, Option<SlotState>, Option<Checkpoint>, StartState);
@@ -84,7 +90,13 @@ fn wrong(database: &str) -> StartState {
 
 /// Every state, from the least that makes it.
 fn cases() -> Vec<Case> {
-    [slot_cases(), position_cases()].concat()
+    [slot_cases(), position_cases(), cases_once()].concat()
+}
+
+/// Those of a relay that may publish nothing twice, where they are others.
+fn cases_once() -> Vec<Case> {
+    let state = StartState::CheckpointMissing { slot: slot_name(), confirmed: Lsn::new(40) };
+    vec![(server(), Some(slot_at(40)), None, state)]
 }
 
 /// Those that the slot decides.
@@ -188,9 +200,33 @@ fn position_cases() -> Vec<Case> {
 
 #[test]
 fn each_state_follows_from_what_the_three_say() {
-    for (server, slot, checkpoint, expected) in cases() {
-        let state = compare(&server, slot.as_ref(), checkpoint.as_ref(), &wanted());
-        assert_eq!(state, expected, "{server:?} {slot:?} {checkpoint:?}");
+    for (cases, wanted) in [([slot_cases(), position_cases()].concat(), wanted()), (cases_once(), wanted_once())] {
+        for (server, slot, checkpoint, expected) in cases {
+            let state = compare(&server, slot.as_ref(), checkpoint.as_ref(), &wanted);
+            assert_eq!(state, expected, "{server:?} {slot:?} {checkpoint:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_may_be_published_twice_no_other_state_is_another() {
+    for (server, slot, checkpoint, expected) in [slot_cases(), position_cases()].concat() {
+        let state = compare(&server, slot.as_ref(), checkpoint.as_ref(), &wanted_once());
+        let is_only = matches!(expected, StartState::SlotOnly { .. });
+        assert_eq!(state == expected, !is_only, "{server:?} {slot:?} {checkpoint:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_was_written_before_its_slot_was_made_tells_a_fresh_slot_from_one_that_lost_its_checkpoint() {
+    let before = checkpoint_at(0);
+    assert!(!before.has_begun());
+    for wanted in [wanted(), wanted_once()] {
+        let compared = |slot: Option<SlotState>| compare(&server(), slot.as_ref(), Some(&before), &wanted);
+        assert_eq!(compared(Some(slot_at(40))), StartState::Resume { start: Lsn::new(40) });
+        assert_eq!(compared(None), StartState::Fresh { slot: slot_name() });
+        let lost = odd(|slot| slot.lost = Some("wal_removed".to_owned()));
+        assert!(matches!(compared(lost), StartState::SlotLost { .. }));
     }
 }
 
@@ -213,7 +249,7 @@ fn what_refuses_has_a_sentence_a_remedy_and_an_exit_code_of_its_own() {
             assert_eq!(*codes.entry(state.exit_code()).or_insert(kind), kind, "{state:?}");
         }
     }
-    assert_eq!(codes.len(), 16, "a state is missing from the table");
+    assert_eq!(codes.len(), 17, "a state is missing from the table");
 }
 
 #[test]
@@ -277,7 +313,7 @@ proptest! {
     fn no_start_hides_a_gap(
         server in any_server(),
         confirmed in 0u64..12,
-        position in 0u64..12,
+        position in 1u64..12,
         timeline in 1u32..4,
     ) {
         let checkpoint = Checkpoint { timeline: Timeline(timeline), ..checkpoint_at(position) };

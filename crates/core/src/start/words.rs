@@ -18,6 +18,7 @@ impl StartState {
             Self::Resume { .. } => "resume",
             Self::ResumePromoted { .. } => "resume-promoted",
             Self::SlotOnly { .. } => "slot-only",
+            Self::CheckpointMissing { .. } => "checkpoint-missing",
             Self::SlotMissing { .. } => "slot-missing",
             Self::SlotBusy { .. } => "slot-busy",
             Self::SlotLost { .. } => "slot-lost",
@@ -48,6 +49,9 @@ impl StartState {
             ),
             Self::SlotOnly { start } => format!(
                 "there is a slot and no checkpoint; starting at the slot's confirmed position {start}, trusting that nothing before it is owed"
+            ),
+            Self::CheckpointMissing { slot, confirmed } => format!(
+                "there is a slot \"{slot}\" and no checkpoint: it was lost, it lies in another store, or nothing was ever published from this slot; what was published after the slot's confirmed position {confirmed} would come twice, for readers of committed records too"
             ),
             Self::SlotMissing { slot, position } => format!(
                 "the checkpoint stands at {position} and the slot \"{slot}\" does not exist: the WAL since then is no longer kept, so rows may be missing"
@@ -107,6 +111,9 @@ impl StartState {
             Self::Resume { .. } | Self::ResumePromoted { .. } => return None,
             Self::Fresh { .. } => "run: walpost init".to_owned(),
             Self::SlotOnly { .. } => "to see what is kept, run: walpost checkpoint show".to_owned(),
+            Self::CheckpointMissing { .. } => {
+                "where nothing was published yet, or a repeat is accepted, run: walpost checkpoint adopt-slot; where the checkpoint lies in another store, run with the configuration of that one: walpost checkpoint copy --to kafka; to see the ways out, run: walpost repair".to_owned()
+            }
             Self::SlotMissing { .. } => format!("{WAYS_OUT}; {START_ANEW}"),
             Self::SlotBusy { slot, .. } => format!(
                 "it is waited for; to see who it is: SELECT * FROM pg_stat_replication WHERE pid = (SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}')"
@@ -159,6 +166,7 @@ impl StartState {
             Self::OtherSystem { .. } => 33,
             Self::OtherCheckpoint { .. } => 34,
             Self::InRecovery => 35,
+            Self::CheckpointMissing { .. } => 36,
         }
     }
 }

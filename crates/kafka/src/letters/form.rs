@@ -215,13 +215,15 @@ fn read_record(row: &RowId, fields: Map<String, Value>) -> Result<Record, Fault>
             Some(number.ok_or(Fault::Field("partition"))?)
         }
     };
+    let timestamp_ms = fields.integer("timestamp_ms")?;
     Ok(Record {
         identity: row.identity,
         topic: fields.text("topic")?.into(),
         key: fields.bytes("key")?,
         value: fields.bytes("payload")?,
         headers: headers.iter().map(read_header).collect::<Option<_>>().ok_or(Fault::Field("headers"))?,
-        timestamp_ms: fields.integer("timestamp_ms")?,
+        timestamp_ms,
+        is_dated_by_row: timestamp_ms != row.commit_time.unix_millis(),
         partition,
     })
 }

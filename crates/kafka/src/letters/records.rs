@@ -73,6 +73,7 @@ impl Records {
             value: value.map(Bytes::from),
             headers: Headers::new(),
             timestamp_ms: now.unix_millis(),
+            is_dated_by_row: false,
             partition: Some(PARTITION),
         }
     }

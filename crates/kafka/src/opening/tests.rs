@@ -42,6 +42,7 @@ impl Scene {
             value: None,
             headers: Headers::new(),
             timestamp_ms: 0,
+            is_dated_by_row: false,
             partition,
         }
     }
@@ -76,7 +77,13 @@ impl Scene {
     }
 
     fn refuse(&mut self, ticket: Ticket, partition: i32) {
-        let loss = Loss { code: Code::MessageSizeTooLarge, topic: "orders".to_owned(), size: 1, partition: None };
+        let loss = Loss {
+            code: Code::MessageSizeTooLarge,
+            topic: "orders".to_owned(),
+            size: 1,
+            partition: None,
+            is_dated_by_row: false,
+        };
         self.opening.reported(&[Report { ticket, partition, outcome: Err(Box::new(loss)) }]);
     }
 

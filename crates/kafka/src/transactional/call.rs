@@ -216,7 +216,13 @@ mod tests {
     use crate::classify::Undelivered;
 
     fn failure(code: Code, was_allowed: bool) -> Failure {
-        let record = Undelivered { topic: "checkpoints", size: 42, partition: Some(0) };
+        let record = Undelivered {
+            topic: "checkpoints",
+            size: 42,
+            partition: Some(0),
+            timestamp_ms: None,
+            is_dated_by_row: false,
+        };
         let judge = if was_allowed { classify::failure_of_known_user } else { classify::failure };
         checkpoint_failure(judge(code, &record), "checkpoints", was_allowed)
     }

@@ -50,6 +50,7 @@ pub(crate) fn record(topic: &str, value: &str) -> Record {
         value: Some(Bytes::copy_from_slice(value.as_bytes())),
         headers: Headers::new(),
         timestamp_ms: 1_700_000_000_000,
+        is_dated_by_row: false,
         partition: None,
     }
 }

@@ -155,6 +155,7 @@ async fn bytes_headers_keys_and_tombstones_arrive_as_they_are() {
             headers.iter().map(owned).collect()
         }),
         timestamp_ms: message.timestamp().to_millis().unwrap(),
+        is_dated_by_row: false,
         partition: None,
     });
     for (read, sent) in read.iter().zip(sent) {
@@ -225,7 +226,8 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         (RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::Row),
         (RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::Row),
         (RD_KAFKA_RESP_ERR_POLICY_VIOLATION, Class::Row),
-        (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::Row),
+        // Nobody configured it.
+        (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::Route),
         (RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, Class::Row),
         (RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Class::Route),
         (RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, Class::Sink),
@@ -245,6 +247,24 @@ async fn errors_of_the_broker_come_back_in_their_class_and_a_reset_cures_them() 
         assert_eq!(delivered(&producer.deliveries(1).await), [ticket], "{error:?}");
     }
     assert_eq!(values(&cluster, "orders", 13), (0..13).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_timestamp_is_the_rows_fault_only_where_the_row_chose_it() {
+    let cluster = cluster(&["orders"]);
+    let mut producer = producer(&cluster, &[]);
+    for (is_dated_by_row, class) in [(true, Class::Row), (false, Class::Route)] {
+        cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP]);
+        producer.sink.publish(Ticket(1), &Record { is_dated_by_row, ..record("orders", "x") }).unwrap();
+        let done = producer.deliveries(1).await;
+        let failure = done[0].outcome.as_ref().unwrap_err();
+        assert_eq!(failure.class, class, "{failure}");
+        let command = "--entity-name orders --add-config message.timestamp.before.max.ms=";
+        for words in ["2023-11-14T22:13:20.000000Z", command] {
+            assert!(failure.reason.contains(words), "{words} in {failure}");
+        }
+        producer.reset().await;
+    }
 }
 
 #[tokio::test]

@@ -45,6 +45,7 @@ impl SlotStore {
             database: self.connection.database().to_owned(),
             slot: self.slot.to_string(),
             plugin: "pgoutput".to_owned(),
+            is_exactly_once: false,
         };
         at_slot(&server, &slot, &wanted).map(Some)
     }

@@ -388,13 +388,16 @@ impl Columns<'_> {
         let json: Option<&str> = field(self.row, "headers")?;
         let json = json.unwrap_or_default();
         let timestamp: Option<i64> = field(self.row, "timestamp_ms")?;
+        let timestamp_ms = timestamp.ok_or_else(|| self.odd("timestamp_ms"))?;
+        let committed = field::<ServerTime>(self.row, "commit_time")?.0;
         Ok(Some(Record {
             identity,
             topic: topic.into(),
             key: key.map(Bytes::copy_from_slice),
             value: self.payload(told)?,
             headers: headers::read(json).ok_or_else(|| self.odd("headers"))?,
-            timestamp_ms: timestamp.ok_or_else(|| self.odd("timestamp_ms"))?,
+            timestamp_ms,
+            is_dated_by_row: timestamp_ms != committed.unix_millis(),
             partition: field(self.row, "partition")?,
         }))
     }

@@ -207,7 +207,7 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
     }
     match &facts.slot {
         None => {
-            if let Some(checkpoint) = checkpoint {
+            if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.has_begun()) {
                 plan.obstacles.push(format!(
                     "the checkpoint stands at {} and the slot \"{name}\" does not exist: rows since then may be missing; to accept that, run: walpost checkpoint forget, then walpost init",
                     checkpoint.position

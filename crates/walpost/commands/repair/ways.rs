@@ -77,7 +77,7 @@ pub(super) fn adopting(found: &Found) -> Result<String, Vec<String>> {
         StartState::Promoted { switch: Some(switch), .. } => format!(
             "LOSES what this server committed between its promotion at {switch} and {confirmed}; repeats what was published after it"
         ),
-        StartState::Future { .. } => loses_nothing,
+        StartState::Future { .. } | StartState::CheckpointMissing { .. } => loses_nothing,
         _ => format!("goes on at {confirmed}: LOSES what this server committed before and nobody published"),
     })
 }

@@ -191,6 +191,7 @@ fn some_record(letter: &DeadLetter) -> Record {
         value: None,
         headers: Headers::new(),
         timestamp_ms: 0,
+        is_dated_by_row: false,
         partition: None,
     }
 }

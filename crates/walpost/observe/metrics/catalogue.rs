@@ -85,7 +85,7 @@ metrics! {
 
     /// Records that the sink acknowledged. Each counts once, however often it was sent.
     Counter "walpost_delivered_records_total" [] = |facts, to| to.put(number(facts.sight.totals.delivered));
-    /// Records that the sink did not take or gave back, by why: `row`, `route` (topic missing or forbidden), `sink` (broker away),
+    /// Records that the sink did not take or gave back, by why: `row`, `route` (topic missing, forbidden, or closed to records of this age), `sink` (broker away),
     /// `withdrawn` (behind another that failed), `configuration`. They are sent again.
     Counter "walpost_undelivered_records_total" ["class"] = |facts, to| {
         for (class, count) in &facts.sight.totals.undelivered {

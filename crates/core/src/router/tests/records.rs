@@ -12,7 +12,7 @@ fn a_plain_row_becomes_a_record() {
     assert_eq!(record.key, bytes("1"));
     assert_eq!(record.value, bytes("{\"id\": 1}"));
     assert_eq!(headers(&record), [("id", Some(U))]);
-    assert_eq!(record.timestamp_ms, COMMIT_MS);
+    assert_eq!((record.timestamp_ms, record.is_dated_by_row), (COMMIT_MS, false));
     assert_eq!(record.partition, None);
     assert_eq!(record.identity, Identity { timeline: Timeline(1), commit_lsn: Lsn::new(7), ordinal: 3 });
 }
@@ -187,6 +187,7 @@ fn the_timestamp_is_that_of_the_column_or_of_the_commit() {
     for (type_id, text, expected) in cases {
         let record = published(&[("table.field.event.timestamp", "at")], &[("at", type_id, text)]);
         assert_eq!(record.timestamp_ms, expected, "{type_id} {text:?}");
+        assert_eq!(record.is_dated_by_row, expected != COMMIT_MS, "{type_id} {text:?}");
     }
 }
 

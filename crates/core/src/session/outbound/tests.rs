@@ -21,8 +21,8 @@ fn outbound_with(count: u64, policy: Policy) -> Outbound {
     for ordinal in 0..count {
         let identity = Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal };
         let (topic, headers) = (Arc::from("topic"), Headers::new());
-        let (key, value, timestamp_ms, partition) = (None, None, 0, None);
-        let made = Ok(Record { identity, topic, key, value, headers, timestamp_ms, partition });
+        let (key, value, timestamp_ms, is_dated_by_row, partition) = (None, None, 0, false, None);
+        let made = Ok(Record { identity, topic, key, value, headers, timestamp_ms, is_dated_by_row, partition });
         ledger.issue(Item { identity, made, origin: Origin::Log(LoggedRow::default()) });
     }
     let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1), 0);

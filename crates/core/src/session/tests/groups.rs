@@ -525,3 +525,25 @@ fn a_stop_waits_for_the_commit_of_letters() {
     let end = desk.commit_succeeds().end();
     assert_eq!((end.cause, end.needs_reset), (Cause::Stopped, false));
 }
+
+#[test]
+fn a_group_that_has_used_up_half_of_its_time_is_told_once_and_before_the_broker_gives_it_up() {
+    let timeout = Duration::from_secs(10);
+    let grouping = settings().grouping.map(|grouping| Grouping { timeout, ..grouping });
+    let mut desk = Desk::with(Settings { grouping, ..settings() });
+    let old = |age| vec![Asked::Notice(Notice::GroupOld(age, timeout))];
+    let told = |desk: &mut Desk, wait: Duration| -> Vec<Asked> {
+        let asked = desk.wait(wait).asked().into_iter();
+        asked.filter(|asked| matches!(asked, Asked::Notice(_))).collect()
+    };
+    let moment = Duration::from_millis(1);
+    for (ticket, commit_lsn) in [(0, 0x2000), (1, 0x3000)] {
+        assert_eq!(desk.transaction(commit_lsn, 1).asked_and_taken(), publications([ticket]));
+        assert!(desk.session.deadline(desk.now) <= desk.now.after(timeout / 2), "nobody would ask in time");
+        assert_eq!(told(&mut desk, timeout / 2 - moment), []);
+        assert_eq!(told(&mut desk, moment), old(timeout / 2));
+        assert_eq!(told(&mut desk, timeout / 4), []);
+        assert_eq!(desk.deliver(ticket).asked_and_taken(), [Asked::Commit(commit_lsn + 0x30)]);
+        desk.commit_succeeds();
+    }
+}
