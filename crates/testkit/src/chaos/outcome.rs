@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::stage::MOST_MEMORY;
 use super::{Deeds, Step};
 use crate::checker::{Repeat, Repeats, Verdict, Window};
 use crate::workload::{Misfit, Report};
@@ -99,7 +100,14 @@ impl Outcome {
             && self.windows.iter().all(|window| window.excess() == 0)
             && self.acts.iter().all(Act::is_good)
             && !self.acts.is_empty()
+            && self.is_small()
             && self.violations.is_empty()
+    }
+
+    /// Whether the relay's memory was looked at, and stayed within what its configuration bounds it to.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        (1..=MOST_MEMORY).contains(&self.peak_memory)
     }
 
     /// Whether there were letters, and some of them were sent and some dropped: else nothing is said of any.
@@ -170,7 +178,9 @@ impl fmt::Display for Outcome {
              {in_doubt} torn in their commit"
         )?;
         self.write_letters(f)?;
-        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
+        let [peak, most] = [self.peak_memory, MOST_MEMORY].map(|bytes| bytes >> 20);
+        let large = if self.is_small() { String::new() } else { format!(": NOT WITHIN ITS {most} MiB") };
+        writeln!(f, "relay: {} starts, at most {peak} MiB{large}", self.starts)?;
         let crashes = self.windows.len();
         writeln!(
             f,
@@ -293,7 +303,7 @@ mod tests {
     #[test]
     fn whatever_is_wrong_makes_a_run_bad_and_is_said() {
         type Wrong = (&'static str, fn(&mut Outcome));
-        let cases: [Wrong; 11] = [
+        let cases: [Wrong; 13] = [
             ("MISSED", |outcome| outcome.acts[0].is_hit = false),
             ("never", |outcome| outcome.acts[0].caught_up = None),
             ("faults: 0", |outcome| outcome.acts.clear()),
@@ -309,6 +319,8 @@ mod tests {
             ("repeats: 2 after", |outcome| outcome.repeats_allowed = Repeats::Forbidden),
             ("lost: 1", |outcome| outcome.verdict = lost_row()),
             ("good rows blamed: 1", |outcome| outcome.verdict.blamed = blamed_row()),
+            ("at most 400 MiB: NOT WITHIN ITS", |outcome| outcome.peak_memory = 400 << 20),
+            ("at most 0 MiB: NOT WITHIN ITS", |outcome| outcome.peak_memory = 0),
         ];
         assert!(good().is_good() && good().to_string().starts_with("GOOD: seed 3"));
         for (said, make_wrong) in cases {
