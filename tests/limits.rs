@@ -13,10 +13,14 @@ const LARGE: usize = 200 << 20;
 /// What the process may hold beside the row: program, libraries, allocator, and 16 MiB in flight.
 const BESIDE: u64 = 64 << 20;
 
-fn insert_large(rig: &Rig, key: &str) {
+/// A smaller one, as a letter in a topic, and how many times its memory that takes.
+const LETTER: usize = 20 << 20;
+const LETTER_COPIES: u64 = 12;
+
+fn insert_large(rig: &Rig, key: &str, large: usize) {
     rig.sql(&format!(
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) VALUES \
-         (gen_random_uuid(), 'order', '{key}', 'Changed', jsonb_build_object('filling', repeat('x', {LARGE})), 0)"
+         (gen_random_uuid(), 'order', '{key}', 'Changed', jsonb_build_object('filling', repeat('x', {large})), 0)"
     ));
 }
 
@@ -34,7 +38,7 @@ fn a_row_of_200_mb_passes_in_three_times_its_memory_where_the_sink_takes_it() {
     let mut rig = Rig::ready("row_200_mb", &["public.outbox"]);
     rig.configure(|config| config.stdout().set("sink", "type", r#""null""#));
     let relay = rig.start_streaming();
-    insert_large(&rig, "large");
+    insert_large(&rig, "large", LARGE);
     wait_until_confirmed(&rig, 2 * LIMIT);
     let peak = relay.peak_memory().unwrap();
     assert!(peak > LARGE as u64, "the row was never in the relay: {peak} bytes");
@@ -46,11 +50,15 @@ fn a_row_of_200_mb_passes_in_three_times_its_memory_where_the_sink_takes_it() {
 fn a_row_of_200_mb_that_the_broker_does_not_take_is_set_aside_and_keeps_nobody_waiting() {
     let rig = Rig::ready("letter_200_mb", &["public.outbox"]);
     let relay = rig.start_streaming();
-    insert_large(&rig, "large");
+    insert_large(&rig, "large", LARGE);
     rig.insert("small", 0, 10);
     let mut consumer = rig.consumer();
     consumer.read_count(10, 2 * LIMIT).unwrap();
     eventually("the row to be set aside", || rig.value("SELECT count(*) FROM walpost.dead_letter") == "1");
+    let peak = relay.peak_memory().unwrap();
+    println!("a row of {LARGE} bytes was set aside with {peak} bytes of memory");
+    assert!(peak > LARGE as u64, "the row was never in the relay: {peak} bytes");
+    assert!(peak < BESIDE + 3 * LARGE as u64, "{peak} bytes");
     let letter = rig.sql("SELECT key, cause, octet_length(insert_message) > 200 << 20 FROM walpost.dead_letter");
     assert_eq!(letter, [["large", "row", "t"]]);
     let reason = rig.value("SELECT reason FROM walpost.dead_letter");
@@ -59,6 +67,30 @@ fn a_row_of_200_mb_that_the_broker_does_not_take_is_set_aside_and_keeps_nobody_w
     assert_eq!(consumer.read_to_end(LIMIT).unwrap().len(), 10);
     let ended = relay.stop(LIMIT).unwrap();
     ended.assert_success();
+}
+
+/// In a topic a letter is a document: the row as it was told and the record that was made of it stand in there as texts. While it is written there are
+/// row and record, those texts, the document, and what librdkafka sends of it.
+#[test]
+fn a_row_of_20_mb_is_a_letter_in_a_topic_and_is_made_one_in_so_many_times_its_memory() {
+    let mut rig = Rig::with_tables("letter_20_mb", &["public.outbox"]);
+    let topic = format!("letters-{}", rig.database.name());
+    rig.configure(|config| {
+        config.set("dead_letter", "store", r#""kafka""#).set("dead_letter", "topic", &format!("{topic:?}"))
+    });
+    rig.init();
+    let relay = rig.start_streaming();
+    insert_large(&rig, "large", LETTER);
+    rig.insert("small", 0, 10);
+    rig.consumer().read_count(10, 2 * LIMIT).unwrap();
+    wait_until_confirmed(&rig, LIMIT);
+    let listed = rig.call(&["dlq", "list", "--json", "--cause", "row"]);
+    assert_eq!(listed.output.lines().count(), 1, "{}", listed.output);
+    let peak = relay.peak_memory().unwrap();
+    println!("a letter of {LETTER} bytes was written with {peak} bytes of memory");
+    assert!(peak > 2 * LETTER as u64, "the row was never a letter: {peak} bytes");
+    assert!(peak < BESIDE + LETTER_COPIES * LETTER as u64, "{peak} bytes");
+    relay.stop(LIMIT).unwrap().assert_success();
 }
 
 #[test]

@@ -15,7 +15,8 @@ use crate::rig::{LIMIT, Rig, breakable_kafka, eventually};
 
 /// What is promised, on a machine that is in order.
 const PROMISE: Duration = Duration::from_secs(5);
-/// How often it is tried to keep it.
+/// How often it has to be kept, and in how many tries: one may fall to a machine that does much else.
+const KEPT: usize = 2;
 const TRIES: i64 = 3;
 
 /// A first instance that streams, and a second that waits for it and says so.
@@ -33,23 +34,23 @@ fn pair(rig: &Rig) -> (Relay, Relay) {
     (first, second)
 }
 
-/// Lets the second take over from a killed first, and measures that. A machine that does much else is given another try.
+/// Lets the second take over from a killed first, and measures that, until the promise was kept as often as it has to be.
 #[track_caller]
 fn assert_takes_over(rig: &Rig, label: &str) -> Relay {
     let mut consumer = rig.consumer();
-    let mut tries = 0..TRIES;
-    loop {
-        let try_number =
-            tries.next().unwrap_or_else(|| panic!("{label}: never within the {PROMISE:?} that are promised"));
+    let mut times = Vec::new();
+    for try_number in 0..TRIES {
         let (second, took) = take_over(rig, &mut consumer, try_number);
+        times.push(took);
         println!(
             "{label}: {took:?} from the kill to the first event that was committed after it; {PROMISE:?} are promised"
         );
-        if took < PROMISE {
+        if times.iter().filter(|took| **took < PROMISE).count() == KEPT {
             return second;
         }
         second.stop(LIMIT).unwrap().assert_success();
     }
+    panic!("{label}: fewer than {KEPT} of {times:?} are within the {PROMISE:?} that are promised");
 }
 
 /// From the kill of the first to the arrival of an event that was committed after it.
@@ -146,23 +147,54 @@ fn an_instance_that_wakes_after_its_deadline_takes_back_what_it_had_queued() {
 }
 
 #[test]
-fn an_instance_that_wakes_after_another_took_over_by_transactions_stands_by_and_nothing_of_its_last_is_seen() {
-    let rig = exactly_once::rig(shared_kafka(), "woken_fenced");
-    let (first, second) = pair(&rig);
-    let mut consumer = rig.consumer();
+fn what_an_instance_had_open_in_a_transaction_when_another_took_over_is_never_seen_and_it_says_so() {
+    const ROWS: i64 = 300;
+    let kafka = breakable_kafka();
+    let network = kafka.network();
+    network.listen_to_kafka();
+    let endpoint = kafka.endpoint().clone();
+    let mut rig = exactly_once::rig(&endpoint, "woken_fenced");
+    // Ten rows a request, and nothing that makes them smaller: the transaction takes its time on a slow network.
+    rig.configure(|config| {
+        config.set("sink.kafka", "batch.num.messages", r#""10""#).set("sink.kafka", "compression.type", r#""none""#)
+    });
+    rig.reach_kafka_by_network(&kafka);
+    let first = rig.start_streaming();
     rig.insert("before", 0, 10);
+    let mut consumer = rig.consumer();
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+    eventually("the group to be committed", || network.asked().to_string().contains("EndTxn"));
+    let before = network.asked();
+    network.slow(20_000);
+    rig.sql(&format!(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) \
+         SELECT gen_random_uuid(), 'order', 'open', 'Changed', jsonb_build_object('filling', repeat('x', 1000)), seq \
+         FROM generate_series(1, {ROWS}) AS seq"
+    ));
+    // The broker has written some of it, and its answers do not come back any more: the transaction is open.
+    eventually("rows to be published", || network.asked().since(&before).to_string().contains("Produce"));
+    network.mute();
+    eventually("rows to be with the broker", || network.kept_back().to_string().contains("Produce"));
     first.sigstop().unwrap();
-    rig.insert("frozen", 0, 500);
+    let asked = network.asked().since(&before).to_string();
+    assert!(!asked.contains("EndTxn"), "the transaction was ended before it could be left open: {asked}");
+    // The second goes to the broker past the network.
+    rig.configure(|config| config.kafka(endpoint.bootstrap()));
+    let second = rig.start();
+    second.wait_for_log("streaming", LIMIT).unwrap();
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
     wait_until_ready(&second);
     let lines = first.log_lines();
+    network.pass();
     first.sigcont().unwrap();
-    wait_until_unready(&first, "standing_by", "");
-    first.wait_for_log_since(lines, "standing by", LIMIT).unwrap();
+    first.wait_for_log_since(lines, "has taken over (transactional id", LIMIT).unwrap();
+    let holder = rig.walsender().unwrap();
+    wait_until_unready(&first, "standing_by", &format!("process {holder}"));
     rig.insert("after", 0, 10);
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
-    first.stop(LIMIT).unwrap();
+    // It knows of nobody who published what it had open.
+    let ended = first.stop(LIMIT).unwrap();
+    ended.assert_said(9, &[&format!("stopped with {ROWS} records undelivered")]);
     second.stop(LIMIT).unwrap().assert_success();
-    exactly_once::assert_exactly_once(&rig, shared_kafka());
+    exactly_once::assert_exactly_once(&rig, &endpoint);
 }

@@ -6,7 +6,8 @@
 //! healed, the writers stop, the relay drains and is stopped in order, and every row is held against every record.
 //!
 //! **The verdict** counts rows that were lost, records that nobody committed (rolled back, or rolled back to a savepoint), records out of
-//! their key's order, and records that differ from their row in any byte. None of these may be.
+//! their key's order, records that differ from their row in any byte, and good rows that were set aside for a reason of their own. None of these
+//! may be.
 //!
 //! **Repeats** are held against the promise (`docs/guarantees.md`): what was published and not yet checkpointed when the relay
 //! crashed may come again, identical in every byte, and nothing else. See [`Window`] for how that is

@@ -94,6 +94,8 @@ pub struct Verdict {
     pub out_of_order: Cases,
     /// Rows that are a record and a letter.
     pub double: Cases,
+    /// Good rows that were set aside for a reason of their own.
+    pub blamed: Cases,
     /// Records and letters of rows that are not in the table: rolled back, or never written.
     pub phantom: Cases,
     /// Records that differ from their row, from their first delivery, or from the partition of their key.
@@ -104,7 +106,7 @@ impl Verdict {
     /// Whether everything that was committed arrived, once and in order, or as often as `repeats` allows.
     #[must_use]
     pub fn is_clean(&self, repeats: Repeats) -> bool {
-        let faults = [&self.lost, &self.out_of_order, &self.double, &self.phantom, &self.altered];
+        let faults = [&self.lost, &self.out_of_order, &self.double, &self.blamed, &self.phantom, &self.altered];
         faults.iter().all(|cases| cases.is_empty()) && (repeats == Repeats::Allowed || self.repeated.is_empty())
     }
 
@@ -127,6 +129,7 @@ impl fmt::Display for Verdict {
             ("repeated", &self.repeated),
             ("out of order", &self.out_of_order),
             ("record and letter", &self.double),
+            ("good rows blamed", &self.blamed),
             ("phantom", &self.phantom),
             ("altered", &self.altered),
         ];

@@ -329,7 +329,10 @@ impl Letters {
     ///
     /// None is looked for while one is under way, so that all that has ended had done so when the look began; and no look tells of a time before another's.
     pub(super) fn look_anew(&mut self, first: Option<LetterId>) {
+        // What the open group ends has not ended for the store: a mark of it may be taken back meanwhile, and set again.
+        let ended_by_group = self.concluded.iter().filter(|(_, is_ended)| **is_ended).map(|(id, _)| *id);
         self.ended = first.map(|first| self.ended.split_off(&first)).unwrap_or_default();
+        self.ended.extend(ended_by_group);
         if self.aside.items.is_empty() && self.ends.items.is_empty() && self.inventory == Wanted::No {
             self.store_answered();
         }

@@ -6,6 +6,7 @@
 //! A letter of this relay that cannot be read is kept as such, for nobody knows which key waits for it. Records that no relay wrote are named and passed
 //! over.
 
+mod ended;
 mod entry;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use walpost_core::poison::{Conclusion, Inventory, LetterId, Parked, ParkingKey, 
 use walpost_core::position::Place;
 use walpost_core::time::Timestamp;
 
+use ended::Ended;
 pub(super) use entry::{Details, Entry, Known};
 
 use super::form::{self, Fault, Standing};
@@ -61,6 +63,9 @@ pub(crate) struct Index {
     /// The last record that was read, and a hash of it: by them the topic is known again.
     witness: Option<(i64, u64)>,
     letters: BTreeMap<RowId, Entry>,
+    /// Letters that have ended, of which little is kept; and those of which all is kept though they had ended once.
+    ended: BTreeMap<RowId, Ended>,
+    reopened: BTreeSet<RowId>,
     /// The letters that are whole, by their numbers, in the order in which they were set aside.
     ids: BTreeMap<i64, RowId>,
     /// Of each key the letters that have not ended.
@@ -94,6 +99,8 @@ impl Index {
             next: 0,
             witness: None,
             letters: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            reopened: BTreeSet::new(),
             ids: BTreeMap::new(),
             queues: BTreeMap::new(),
             marked: BTreeSet::new(),
@@ -118,7 +125,8 @@ impl Index {
     /// Forgets everything, to be read from the beginning.
     pub(super) fn clear(&mut self) {
         let generation = self.generation + 1;
-        *self = Self { generation, ..Self::new(&self.relay, self.is_detailed) };
+        let reopened = std::mem::take(&mut self.reopened);
+        *self = Self { generation, reopened, ..Self::new(&self.relay, self.is_detailed) };
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -145,12 +153,14 @@ impl Index {
         match key::read(&self.relay, told.key) {
             None => {}
             Some(Err(NoKey)) => self.name_damaged(told.offset, "its key is none that a relay wrote"),
+            Some(Ok((row, kind))) if self.fold_ended(row, kind, told) => {}
             Some(Ok((row, kind))) => {
                 self.strike_out(&row);
                 if let Err((offset, fault)) = self.take(row, kind, told) {
                     self.take_fault(row, kind, offset, &fault.to_string());
                 }
                 self.enter(&row);
+                self.shorten(row);
             }
         }
     }
@@ -191,9 +201,12 @@ impl Index {
 
     /// All keys that were written of a letter; how it stands is last.
     fn keys(&self, row: &RowId, entry: &Entry) -> impl Iterator<Item = String> + use<'_> {
-        let row = *row;
-        let parts = (1..=entry.parts).map(Kind::Part);
-        let mark = entry.marking.is_some().then_some(Kind::Mark);
+        self.keys_of(*row, entry.parts, entry.marking.is_some())
+    }
+
+    fn keys_of(&self, row: RowId, parts: u32, is_marked: bool) -> impl Iterator<Item = String> + use<'_> {
+        let parts = (1..=parts).map(Kind::Part);
+        let mark = is_marked.then_some(Kind::Mark);
         parts.chain(mark).chain([Kind::Standing]).map(move |kind| key::write(&self.relay, &row, kind))
     }
 
@@ -388,6 +401,7 @@ impl Index {
     /// What is known of a row that is to be set aside.
     pub(super) fn before(&self, row: &RowId, now: Timestamp) -> Before {
         match self.letters.get(row) {
+            None if self.ended.contains_key(row) => Before::Ended,
             Some(entry) if !entry.is_open() => Before::Ended,
             Some(entry) if entry.letter.is_some() => {
                 let standing = entry.standing_now(now);
@@ -439,8 +453,11 @@ impl Index {
     /// letter.
     pub(super) fn ended_before(&self, time: Timestamp, limit: usize) -> Vec<String> {
         let is_over = |entry: &Entry| !entry.is_open() && entry.ended_at().is_some_and(|at| at < time);
-        let over = self.letters.iter().filter(|(_, entry)| is_over(entry)).take(limit);
-        over.flat_map(|(row, entry)| self.keys(row, entry)).collect()
+        let whole = self.letters.iter().filter(|(_, entry)| is_over(entry));
+        let whole = whole.map(|(row, entry)| (*row, entry.parts, entry.marking.is_some()));
+        let short = self.ended.iter().filter(|(_, ended)| ended.at < time);
+        let short = short.map(|(row, ended)| (*row, ended.parts, ended.is_marked));
+        whole.chain(short).take(limit).flat_map(|(row, parts, is_marked)| self.keys_of(row, parts, is_marked)).collect()
     }
 }
 

@@ -104,7 +104,9 @@ impl Gathering {
         let (_, parts) = self.writings.remove(&writing)?;
         self.writings.clear();
         let offsets = parts.values().map(|part| part.offset).collect();
-        let bytes = parts.into_values().flat_map(|part| part.bytes).collect();
+        // Each part is let go once it is copied: a letter may be large.
+        let mut bytes = Vec::with_capacity(parts.values().map(|part| part.bytes.len()).sum());
+        parts.into_values().for_each(|part| bytes.extend_from_slice(&part.bytes));
         Some(Gathered { offsets, bytes })
     }
 

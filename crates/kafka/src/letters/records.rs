@@ -36,23 +36,25 @@ impl Records {
     /// A letter: one record, or as many as it needs.
     pub(super) fn letter(&self, letter: &DeadLetter, now: Timestamp) -> Vec<Record> {
         let text = form::write_letter(&self.relay, letter, now);
-        let cut = parts::cut(&text, self.part_bytes);
+        let cut: Vec<usize> = parts::cut(&text, self.part_bytes).into_iter().map(str::len).collect();
         let count = u32::try_from(cut.len()).unwrap_or(u32::MAX);
+        // The parts share the one text, which may be large.
+        let mut rest = Bytes::from(text);
         let (row, writing) = (RowId::of(letter), parts::new_writing(now));
-        let part = |(number, part): (u32, &str)| {
+        let part = |(number, bytes): (u32, usize)| {
             let headers = [(PART, PartOf::header(number, count)), (WRITING, writing.clone())];
-            let record = self.record(&row, Kind::Part(number), Some(part.to_owned()), now);
+            let record = self.record(&row, Kind::Part(number), rest.split_to(bytes), now);
             Record { headers: headers.into_iter().map(header).collect(), ..record }
         };
         (1..).zip(cut).map(part).collect()
     }
 
     pub(super) fn standing(&self, row: &RowId, standing: &Standing, now: Timestamp) -> Record {
-        self.record(row, Kind::Standing, Some(form::write_standing(standing)), now)
+        self.record(row, Kind::Standing, form::write_standing(standing).into(), now)
     }
 
     pub(super) fn marking(&self, row: &RowId, marking: &Marking) -> Record {
-        self.record(row, Kind::Mark, Some(form::write_marking(marking)), marking.at)
+        self.record(row, Kind::Mark, form::write_marking(marking).into(), marking.at)
     }
 
     /// The end of everything that was written under this key.
@@ -60,17 +62,17 @@ impl Records {
         self.bare(key, None, now)
     }
 
-    fn record(&self, row: &RowId, kind: Kind, value: Option<String>, now: Timestamp) -> Record {
-        self.bare(key::write(&self.relay, row, kind), value, now)
+    fn record(&self, row: &RowId, kind: Kind, value: Bytes, now: Timestamp) -> Record {
+        self.bare(key::write(&self.relay, row, kind), Some(value), now)
     }
 
-    fn bare(&self, key: String, value: Option<String>, now: Timestamp) -> Record {
+    fn bare(&self, key: String, value: Option<Bytes>, now: Timestamp) -> Record {
         Record {
             // Of no row that is on its way, and nothing on the way to the broker asks for it.
             identity: Identity { timeline: Timeline(0), commit_lsn: Lsn::new(0), ordinal: 0 },
             topic: Arc::clone(&self.topic),
             key: Some(Bytes::from(key)),
-            value: value.map(Bytes::from),
+            value,
             headers: Headers::new(),
             timestamp_ms: now.unix_millis(),
             is_dated_by_row: false,

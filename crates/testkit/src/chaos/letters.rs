@@ -181,7 +181,7 @@ pub(super) fn all_letters(walpost: &Walpost) -> Result<Letters, Error> {
             is_parked: text("cause") == Some("parked"),
             marked_ms: text("marked_at").and_then(unix_ms),
         };
-        letters.add(text("event_id").unwrap_or_default(), letter);
+        letters.add(text("event_id").unwrap_or_default(), letter, text("reason").unwrap_or_default());
     }
     Ok(letters)
 }

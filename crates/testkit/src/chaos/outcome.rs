@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::stage::MOST_MEMORY;
 use super::{Deeds, Step};
 use crate::checker::{Repeat, Repeats, Verdict, Window};
 use crate::workload::{Misfit, Report};
@@ -99,7 +100,14 @@ impl Outcome {
             && self.windows.iter().all(|window| window.excess() == 0)
             && self.acts.iter().all(Act::is_good)
             && !self.acts.is_empty()
+            && self.is_small()
             && self.violations.is_empty()
+    }
+
+    /// Whether the relay's memory was looked at, and stayed within what its configuration bounds it to.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        (1..=MOST_MEMORY).contains(&self.peak_memory)
     }
 
     /// Whether there were letters, and some of them were sent and some dropped: else nothing is said of any.
@@ -170,7 +178,9 @@ impl fmt::Display for Outcome {
              {in_doubt} torn in their commit"
         )?;
         self.write_letters(f)?;
-        writeln!(f, "relay: {} starts, at most {} MiB", self.starts, self.peak_memory / (1 << 20))?;
+        let [peak, most] = [self.peak_memory, MOST_MEMORY].map(|bytes| bytes >> 20);
+        let large = if self.is_small() { String::new() } else { format!(": NOT WITHIN ITS {most} MiB") };
+        writeln!(f, "relay: {} starts, at most {peak} MiB{large}", self.starts)?;
         let crashes = self.windows.len();
         writeln!(
             f,
@@ -213,6 +223,7 @@ impl Outcome {
             ("lost", &self.verdict.lost),
             ("out of order", &self.verdict.out_of_order),
             ("record and letter", &self.verdict.double),
+            ("good rows blamed", &self.verdict.blamed),
             ("published though not committed", &self.verdict.phantom),
             ("altered", &self.verdict.altered),
         ];
@@ -228,7 +239,7 @@ impl Outcome {
 mod tests {
     use super::*;
     use crate::chaos::Fault;
-    use crate::checker::{Census, Expected, LetterCounts};
+    use crate::checker::{Cases, Census, Expected, Letter, LetterCounts, LetterState, Letters};
 
     fn good() -> Outcome {
         let (pause, lasts) = (Duration::ZERO, Duration::ZERO);
@@ -262,14 +273,13 @@ mod tests {
             windows: vec![Window { cause, checkpoint_ms: 1, crash_ms: 12, most: Some(2), count: 2 }],
             violations: Vec::new(),
             starts: 2,
-            peak_memory: 1 << 20,
+            peak_memory: 50 << 20,
             logs: Vec::new(),
         }
     }
 
-    fn lost_row() -> Verdict {
-        let mut audit = Census::default().audit(1);
-        audit.take(&Expected {
+    fn row() -> Expected {
+        Expected {
             id: "00000000-0000-0000-0000-000000000001".to_owned(),
             topic: "t".to_owned(),
             key: None,
@@ -277,14 +287,29 @@ mod tests {
             headers: Vec::new(),
             sequence: None,
             timestamp_ms: None,
-        });
+            is_misfit: Some(false),
+        }
+    }
+
+    fn lost_row() -> Verdict {
+        let mut audit = Census::default().audit(1);
+        audit.take(&row());
         audit.finish()
+    }
+
+    fn blamed_row() -> Cases {
+        let mut letters = Letters::default();
+        let letter = Letter { state: LetterState::Dropped, is_parked: false, marked_ms: Some(1) };
+        letters.add(&row().id, letter, "it is too large");
+        let mut audit = Census::default().audit(1).with_letters(letters, &[]);
+        audit.take(&row());
+        audit.finish().blamed
     }
 
     #[test]
     fn whatever_is_wrong_makes_a_run_bad_and_is_said() {
         type Wrong = (&'static str, fn(&mut Outcome));
-        let cases: [Wrong; 10] = [
+        let cases: [Wrong; 13] = [
             ("MISSED", |outcome| outcome.acts[0].is_hit = false),
             ("never", |outcome| outcome.acts[0].caught_up = None),
             ("faults: 0", |outcome| outcome.acts.clear()),
@@ -299,6 +324,9 @@ mod tests {
             ("VIOLATION: it ended", |outcome| outcome.violations.push("it ended".to_owned())),
             ("repeats: 2 after", |outcome| outcome.repeats_allowed = Repeats::Forbidden),
             ("lost: 1", |outcome| outcome.verdict = lost_row()),
+            ("good rows blamed: 1", |outcome| outcome.verdict.blamed = blamed_row()),
+            ("at most 400 MiB: NOT WITHIN ITS", |outcome| outcome.peak_memory = 400 << 20),
+            ("at most 0 MiB: NOT WITHIN ITS", |outcome| outcome.peak_memory = 0),
         ];
         assert!(good().is_good() && good().to_string().starts_with("GOOD: seed 3"));
         for (said, make_wrong) in cases {

@@ -31,6 +31,12 @@ const LARGEST_PAYLOAD: u32 = 300_000;
 const MISFITS: u32 = 1_500;
 /// Letters that may lie there for a reason of their own: more than an operator lets lie there, and than come while there is no operator.
 const FLOOD_LIMIT: u32 = 400;
+/// Frames of the log that the relay's library and one lot of its own hold ahead of the session.
+const READ_AHEAD: u64 = 64 + 4;
+/// The most memory that a process of the relay may hold: what a debug build, its libraries and their allocators take while nothing is in
+/// flight, with room; what may be in flight by default (`limits.in_flight_bytes`), once as rows, once as records and once as what librdkafka sends; and what
+/// is read ahead, were every row of it one of the largest.
+pub(super) const MOST_MEMORY: u64 = (64 << 20) + 3 * (16 << 20) + READ_AHEAD * LARGEST_PAYLOAD as u64;
 /// Name of database, slot, publication and relay alike.
 const NAME: &str = "chaos";
 /// The topic of the checkpoint, where the store is Kafka, and that of the dead letters.

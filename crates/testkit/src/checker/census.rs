@@ -208,6 +208,9 @@ impl Audit {
         self.verdict.committed += 1;
         let id = parse_uuid(&row.id).unwrap_or_default();
         let letter = self.letters.of_row(id);
+        if let Some(blame) = self.letters.blame(id, row) {
+            self.verdict.blamed.add(|| blame);
+        }
         let Some(seen) = self.census.seen.get_mut(&id) else { return self.on_missing(row, letter) };
         seen.is_expected = true;
         let seen = *seen;

@@ -5,6 +5,11 @@
 //! crashed comes again, and what has changed since decides anew: so it may be a record and a letter, but only of a commit that such a
 //! crash excuses; and a letter that was on its way when the relay crashed is sent again.
 //!
+//! **Blame**: a letter that lies there for a reason of its own is one of a row that was written as a misfit. A good row may wait behind
+//! another of its key, and be dropped or sent with it; but no word of a broker about a batch, and nothing that became of its neighbours, may make
+//! a cause of it. Not when it is sent again either: a letter that comes back has become a cause, and in a run whose topics stand
+//! and may be written all the time, a good one has nothing to come back for.
+//!
 //! **Order**: a record of a key is not to stand ahead of an older letter of it that is neither sent nor dropped. What was dropped holds nothing
 //! up.
 
@@ -79,12 +84,14 @@ pub struct Letters {
 #[derive(Debug)]
 struct Known {
     letter: Letter,
+    /// Why it lies there, where that is known and its own.
+    reason: Option<Box<str>>,
     is_committed: bool,
 }
 
 impl Letters {
-    /// Adds a letter of the row of this id.
-    pub fn add(&mut self, event_id: &str, letter: Letter) {
+    /// Adds a letter of the row of this id, which lies there for this reason.
+    pub fn add(&mut self, event_id: &str, letter: Letter, reason: &str) {
         let Some(id) = parse_uuid(event_id) else {
             return self.absurd.add(|| format!("a letter of the row {event_id:?}, which no writer wrote"));
         };
@@ -93,7 +100,8 @@ impl Letters {
             self.absurd
                 .add(|| format!("the letter of row {event_id} was {:?}, and nobody asked for that", letter.state));
         }
-        if self.letters.insert(id, Known { letter, is_committed: false }).is_some() {
+        let reason = (!letter.is_parked).then(|| reason.into());
+        if self.letters.insert(id, Known { letter, reason, is_committed: false }).is_some() {
             self.absurd.add(|| format!("two letters of the row {event_id}"));
         }
     }
@@ -128,6 +136,13 @@ impl Letters {
         let known = self.letters.get_mut(&id)?;
         known.is_committed = true;
         Some(known.letter)
+    }
+
+    /// What a good row is blamed for, in words, if it is.
+    pub(super) fn blame(&self, id: [u64; 2], row: &Expected) -> Option<String> {
+        let Known { letter, reason, .. } = self.letters.get(&id)?;
+        let reason = reason.as_deref().filter(|_| row.is_misfit == Some(false))?;
+        Some(format!("{row}, a good row whose letter is {:?}: {reason}", letter.state))
     }
 
     /// What cannot be: after all rows.

@@ -14,6 +14,7 @@ fn row(number: i64) -> Expected {
         value: Some(format!("{{\"number\": {number}}}").into_bytes()),
         sequence: Some(number / 4),
         timestamp_ms: None,
+        is_misfit: None,
     }
 }
 

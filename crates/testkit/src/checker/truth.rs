@@ -25,6 +25,8 @@ pub struct Expected {
     pub sequence: Option<i64>,
     /// The record's time in milliseconds since 1970, if that is known.
     pub timestamp_ms: Option<i64>,
+    /// Whether something is wrong with the row, so that no record may come of it; none where its table does not tell.
+    pub is_misfit: Option<bool>,
 }
 
 /// Why the truth could not be read.
@@ -54,7 +56,7 @@ impl Truth {
     }
 
     /// What a query finds. Its columns, by name: `id`, `topic` and `key` of type text, `value` of type bytea, `seq` of type bigint;
-    /// if there are such, `timestamp_ms` of type bigint, and `header.NAME` of type text for the header `NAME`, which follow the
+    /// if there are such, `timestamp_ms` of type bigint, `is_misfit` of type boolean, and `header.NAME` of type text for the header `NAME`, which follow the
     /// header `id` in the order of their columns.
     ///
     /// # Errors
@@ -155,8 +157,8 @@ fn expected(row: &Row) -> Result<Expected, tokio_postgres::Error> {
             headers.push((name.to_owned(), value.map(String::into_bytes)));
         }
     }
-    let has_timestamp =
-        row.columns().iter().any(|column| column.name() == "timestamp_ms" && *column.type_() == Type::INT8);
+    let has =
+        |name: &str, kind: Type| row.columns().iter().any(|column| column.name() == name && *column.type_() == kind);
     let key: Option<String> = row.try_get("key")?;
     Ok(Expected {
         id,
@@ -165,6 +167,7 @@ fn expected(row: &Row) -> Result<Expected, tokio_postgres::Error> {
         value: row.try_get("value")?,
         headers,
         sequence: row.try_get("seq")?,
-        timestamp_ms: if has_timestamp { row.try_get("timestamp_ms")? } else { None },
+        timestamp_ms: if has("timestamp_ms", Type::INT8) { row.try_get("timestamp_ms")? } else { None },
+        is_misfit: if has("is_misfit", Type::BOOL) { row.try_get("is_misfit")? } else { None },
     })
 }

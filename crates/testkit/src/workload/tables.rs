@@ -83,13 +83,15 @@ impl Outbox {
         )
     }
 
-    /// The query of [`for_each_row`](crate::checker::for_each_row) for its rows, each with the time of its commit, those of a topic and key
-    /// in the order of their commits. The server has to keep those times (`track_commit_timestamp`).
+    /// The query of [`for_each_row`](crate::checker::for_each_row) for its rows, each with the time of its commit and whether it is a
+    /// [`Misfit`], those of a topic and key in the order of their commits. The server has to keep those times (`track_commit_timestamp`).
     #[must_use]
     pub fn history(&self) -> String {
-        let commit_time =
-            ", seq, floor(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000)::bigint AS timestamp_ms FROM";
-        self.truth().replace(", seq FROM", commit_time)
+        let is_misfit = if self.has_misfits { "misfit IS NOT NULL" } else { "false" };
+        let more = format!(
+            ", seq, floor(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000)::bigint AS timestamp_ms, {is_misfit} AS is_misfit FROM"
+        );
+        self.truth().replace(", seq FROM", &more)
             + " ORDER BY aggregatetype COLLATE \"C\", aggregateid COLLATE \"C\", seq"
     }
 

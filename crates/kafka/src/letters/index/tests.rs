@@ -1,3 +1,5 @@
+mod ended;
+
 use walpost_core::poison::operator::Mark;
 use walpost_core::poison::{Cause, DeadLetter};
 use walpost_core::record::Record;

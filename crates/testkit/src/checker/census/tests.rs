@@ -13,6 +13,7 @@ fn row(number: i64) -> Expected {
         value: Some(format!("{{\"number\": {number}}}").into_bytes()),
         sequence: Some(number / 4),
         timestamp_ms: Some(1_000 + number),
+        is_misfit: None,
     }
 }
 
@@ -102,7 +103,7 @@ fn letter(number: i64, state: LetterState) -> (i64, Letter) {
 
 fn letters(letters: &[(i64, Letter)]) -> Letters {
     let mut all = Letters::default();
-    letters.iter().for_each(|(number, letter)| all.add(&row(*number).id, *letter));
+    letters.iter().for_each(|(number, letter)| all.add(&row(*number).id, *letter, "it is too large"));
     all
 }
 
@@ -115,6 +116,50 @@ fn verdict_on(numbers: &[i64], set_aside: &[(i64, Letter)], windows: &[Window]) 
     rows.sort_by_key(|row| (row.key.clone(), row.sequence));
     rows.iter().for_each(|row| audit.take(row));
     audit.finish()
+}
+
+/// What is said of good rows that were blamed, where these are the misfits among rows 0 to 11 and nothing of the others is told to be one.
+fn blamed(misfits: &[i64], set_aside: &[(i64, Letter)]) -> Cases {
+    let mut audit = census(&(0..12).map(record).collect::<Vec<_>>()).audit(PARTITIONS);
+    audit = audit.with_letters(letters(set_aside), &[crash()]);
+    for number in 0..12 {
+        audit.take(&Expected { is_misfit: Some(misfits.contains(&number)), ..row(number) });
+    }
+    let verdict = audit.finish();
+    assert_eq!(verdict.is_clean(Repeats::Allowed), verdict.blamed.is_empty(), "{verdict}");
+    verdict.blamed
+}
+
+#[test]
+fn a_good_row_may_wait_behind_another_and_may_not_be_a_cause_however_its_letter_ended() {
+    use LetterState::{Dropped, Open, Sent};
+    let parked = |number, state| (number, Letter { is_parked: true, ..letter(number, state).1 });
+    for state in [Open, Sent, Dropped] {
+        assert!(
+            blamed(&[5], &[letter(5, state), parked(9, state)]).is_empty(),
+            "{state:?}: only the misfit is a cause"
+        );
+        let found = blamed(&[5], &[letter(5, state), letter(9, state)]);
+        let [example] = found.examples() else { panic!("{state:?}: {found:?}") };
+        assert!(example.contains(&row(9).id) && example.ends_with("it is too large"), "{example}");
+    }
+    let innocents: Vec<(i64, Letter)> = (0..12).map(|number| letter(number, Dropped)).collect();
+    assert_eq!((blamed(&[], &innocents).count(), blamed(&[1], &innocents).count()), (12, 11));
+}
+
+#[test]
+fn a_good_row_of_which_nothing_came_is_blamed_too() {
+    let mut audit = Census::default().audit(PARTITIONS);
+    audit = audit.with_letters(letters(&[letter(5, LetterState::Dropped)]), &[]);
+    audit.take(&Expected { is_misfit: Some(false), ..row(5) });
+    let verdict = audit.finish();
+    assert_eq!((verdict.lost.count(), verdict.blamed.count()), (0, 1), "{verdict}");
+}
+
+#[test]
+fn of_rows_whose_table_does_not_tell_nobody_knows_which_are_good() {
+    let verdict = verdict_on(&[others(), vec![1, 9]].concat(), &[letter(5, LetterState::Dropped)], &[]);
+    assert!(verdict.blamed.is_empty(), "{verdict}");
 }
 
 /// All rows but those of the key of interest.
