@@ -88,7 +88,7 @@ fn rows_that_are_too_old_for_their_topic_are_no_bad_rows_and_hold_the_stream_unt
     let relay = rig.start_streaming();
     assert_held_for_their_time(&mut rig, &relay, "holding");
     let_any_age_pass(&rig);
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     rig.assert_delivered(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
 }
@@ -101,7 +101,7 @@ fn with_transactions_too_rows_that_are_too_old_for_their_topic_are_no_bad_rows()
     let relay = rig.start_streaming();
     assert_held_for_their_time(&mut rig, &relay, "reconnecting");
     let_any_age_pass(&rig);
-    assert_over(&mut rig, &relay);
+    assert_over(&rig, &relay);
     relay.stop(LIMIT).unwrap().assert_success();
     exactly_once::assert_exactly_once(&rig, shared_kafka());
 }
