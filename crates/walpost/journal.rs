@@ -14,6 +14,8 @@ use walpost_core::router::InvalidOperation;
 use walpost_core::session::{End, Notice, Session};
 use walpost_core::start::StartState;
 use walpost_core::time::Moment;
+use walpost_postgres::inspect::LateMember;
+use walpost_postgres::preflight::Change;
 
 /// What is wrong, and what to do about it.
 #[must_use]
@@ -33,21 +35,44 @@ pub fn start(state: &StartState) {
     }
 }
 
-/// An outbox was out of its publications for a moment.
-pub fn publication_broke(table: &TableName) {
-    tracing::error!(
-        %table,
-        "an outbox was taken out of its publication and put back, or table or publication were made anew: unless that was done in one transaction, rows committed in between were passed over; to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before it"
-    );
+/// How an outbox is published has changed since it was last looked at.
+pub fn publication_changed(table: &TableName, change: Change) {
+    match change {
+        Change::Broken => tracing::error!(
+            %table,
+            "an outbox was taken out of its publication and put back, or its publication was altered and put back or set to what it was, or table or publication were made anew: unless that was done in one transaction, rows committed in between may have been passed over; to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before it"
+        ),
+        Change::Altered => tracing::warn!(
+            %table,
+            "the publication of an outbox was altered, and publishes the outbox: only if that took more than one step, and it did not publish it in between, may rows have been passed over; to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before it"
+        ),
+    }
 }
 
-/// Tables whose rows are not in all of the log that the slot keeps; told of the outboxes among them.
-pub fn late_members(late: &[TableName], outboxes: &[Outbox]) {
-    for table in late.iter().filter(|table| outboxes.iter().any(|outbox| outbox.table == **table)) {
-        tracing::warn!(
-            %table,
-            "an outbox was added to its publication after the slot's log begins: what was committed into it before is not in the stream; if it had been published before, rows that were committed while it was not are passed over, and to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before that"
-        );
+/// Tables whose rows may not be in all of the log that the slot keeps; told of the outboxes among them.
+pub fn late_members(late: &[LateMember], outboxes: &[Outbox]) {
+    for LateMember { table, is_added } in late {
+        if !outboxes.iter().any(|outbox| outbox.table == *table) {
+            continue;
+        }
+        if *is_added {
+            tracing::warn!(
+                %table,
+                "an outbox was added to its publication after the slot's log begins: what was committed into it before is not in the stream; if it had been published before, rows that were committed while it was not are passed over, and to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before that"
+            );
+        } else {
+            tracing::warn!(
+                %table,
+                "the publication of an outbox was altered after the slot's log begins: if it did not publish the inserts of the outbox for a while, rows that were committed then are passed over, and to publish them from the table, stop the relay and run: walpost repair --fill --since TIME, a time before that"
+            );
+        }
+    }
+}
+
+/// Row filters on the outboxes, which keep rows from this relay.
+pub fn row_filters(filters: &[Finding]) {
+    for filter in filters {
+        tracing::info!("{}", filter.without_severity());
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::identifier::SlotName;
 use crate::replication;
 use crate::sql::{Session, field};
-pub use publication::{Entry, Publication, PublishedTable, late_members, publications};
+pub use publication::{Entry, LateMember, Publication, PublishedTable, late_members, publications};
 pub(crate) use server::read_server;
 pub use server::{Role, Server, role, server_state};
 pub use slot::slot_state;

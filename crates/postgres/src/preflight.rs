@@ -3,18 +3,18 @@
 //! Pure: [`findings`] reads nothing but what [`crate::inspect`] brought. Whether slot and checkpoint allow a start is not judged
 //! here but by `walpost_core::start`.
 
+mod coverage;
 mod tables;
 
-pub use tables::unreferable;
-
-use std::collections::BTreeMap;
+pub use coverage::{Change, Coverage};
+pub use tables::{filters, unreferable};
 
 use walpost_core::finding::Finding;
 use walpost_core::nearest::nearest;
 use walpost_core::outbox::TableName;
 
 use crate::identifier::{quote_identifier, quote_table};
-use crate::inspect::{Entry, Inspection, OutboxSubject, Publication, PublishedTable, Role, Server, Subject};
+use crate::inspect::{Inspection, OutboxSubject, Publication, PublishedTable, Role, Server, Subject};
 use crate::setup::{made_anew, younger};
 
 /// Judges an inspection. The worst come first.
@@ -157,35 +157,6 @@ fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec
     }
 }
 
-/// By what in the catalogue each outbox is published.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Coverage(BTreeMap<TableName, Vec<Entry>>);
-
-impl Coverage {
-    /// Of the outboxes of the subject.
-    #[must_use]
-    pub fn of(publications: &[Publication], subject: &Subject) -> Self {
-        let entries = |table: &TableName| {
-            let publications = publications.iter().filter(|publication| publication.inserts);
-            let tables = publications.flat_map(|publication| &publication.tables);
-            tables.filter(|published| published.name == *table).map(|published| published.entry).collect()
-        };
-        Self(subject.outboxes.iter().map(|outbox| (outbox.table.clone(), entries(&outbox.table))).collect())
-    }
-
-    /// The outboxes that are published by nothing of what they were published by before: they were taken out and put back, or they
-    /// or their publications were made anew. Whether that was done in one transaction, so that no row could be committed in
-    /// between, the catalogue does not tell.
-    #[must_use]
-    pub fn broken_since<'a>(&self, before: &'a Self) -> Vec<&'a TableName> {
-        let is_broken = |table: &TableName, then: &[Entry]| {
-            let now = self.0.get(table).map(Vec::as_slice).unwrap_or_default();
-            !then.is_empty() && !then.iter().any(|entry| now.contains(entry))
-        };
-        before.0.iter().filter(|(table, then)| is_broken(table, then)).map(|(table, _)| table).collect()
-    }
-}
-
 /// Why the stream would pass over rows of an outbox without a word, if it would: a start has to be refused then, or the
 /// position moves over them.
 ///
@@ -202,11 +173,25 @@ pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
         publications.iter().any(|publication| publication.inserts && publication.tables.iter().any(carries))
     };
     let outbox = subject.outboxes.iter().find(|outbox| !is_published(outbox))?;
+    let put_back = put_back(&outbox.table, publications);
     Some(Finding::error(
         format!("outbox {}", outbox.table),
         "no publication of source.publication publishes its inserts under its name, so its rows would be passed over",
-        "run: walpost init, which adds it; what was committed meanwhile is published from the table by: walpost repair --fill --since TIME; of a partitioned table name the root, and set publish_via_partition_root = true",
+        format!(
+            "{put_back}; what was committed meanwhile is published from the table by: walpost repair --fill --since TIME"
+        ),
     ))
+}
+
+/// How an outbox that none of these publications publishes is published.
+fn put_back(outbox: &TableName, publications: &[Publication]) -> String {
+    if let Some(mute) = publications.iter().find(|publication| !publication.inserts && publication.has(outbox)) {
+        return format!("run {}", mute.inserting());
+    }
+    match publications.iter().find(|publication| !publication.via_root && publication.members.contains(outbox)) {
+        Some(by_leaf) => format!("run {}", by_leaf.naming_roots()),
+        None => "run: walpost init, which adds it; of a partitioned table name the root, and set publish_via_partition_root = true".to_owned(),
+    }
 }
 
 /// `known` are the publications that there are; `read_by` is given where a slot is there to be read through it.
@@ -253,7 +238,7 @@ fn publication(publication: &Publication, wanted: &Subject, found: &mut Vec<Find
         ));
     }
     if !publication.inserts {
-        let remedy = format!("run ALTER PUBLICATION {name} SET (publish = 'insert')");
+        let remedy = format!("run {}", publication.inserting());
         found.push(Finding::error(&subject, "it does not publish inserts, so no row would come", remedy));
     }
     let more: Vec<&str> =

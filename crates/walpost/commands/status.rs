@@ -9,6 +9,7 @@ mod report;
 use std::time::Duration;
 
 use walpost_core::failure::chain;
+use walpost_core::finding::Finding;
 use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_postgres::error::Error;
@@ -18,7 +19,7 @@ use walpost_postgres::{inspect, preflight, sql};
 use super::Outcome;
 use crate::config::Settings;
 use crate::exit::Exit;
-use crate::journal;
+use crate::{journal, misfit};
 use letters::Letters;
 use relay::Answer;
 
@@ -42,6 +43,8 @@ struct Status {
     relay: Answer,
     /// What is not well, a sentence each.
     findings: Vec<String>,
+    /// What is well, if it is meant.
+    notes: Vec<String>,
 }
 
 /// What the database said.
@@ -55,6 +58,10 @@ struct Database {
     start: Option<StartState>,
     /// What is wrong with the publication.
     gap: Option<String>,
+    /// Columns that an outbox or its publication keeps from its router.
+    misfits: Vec<String>,
+    /// The row filters of the outboxes.
+    filters: Vec<String>,
     /// What is wrong with the role.
     role: Option<String>,
     letters: Letters,
@@ -68,7 +75,8 @@ pub async fn status(settings: Settings, form: Form) -> Outcome {
     let (database, relay) = tokio::join!(ask_database(&settings), relay::ask(&settings));
     let database = database.map_err(|error| chain(&error));
     let findings = findings(&settings, &database, &relay);
-    let status = Status { database, relay, findings };
+    let notes = database.as_ref().map(|database| database.filters.clone()).unwrap_or_default();
+    let status = Status { database, relay, findings, notes };
     match form {
         Form::Table => report::table(&settings, &status),
         Form::Json => report::json(&settings, &status),
@@ -87,11 +95,17 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     let server = inspect::server_state(&sql, source.connection()).await?;
     let usage = usage(&sql, source.slot()).await?;
     let published = inspect::publications(&sql, source.publications()).await?;
-    let gap = preflight::gap(&published, &crate::relay::subject(settings)).map(|finding| finding.to_string());
+    let subject = crate::relay::subject(settings);
+    let gap = preflight::gap(&published, &subject).map(|finding| finding.to_string());
+    let misfits = match misfit::of_outboxes(&sql, settings, &published).await {
+        Ok(misfits) => misfits.iter().map(Finding::to_string).collect(),
+        Err(error) => vec![format!("the outboxes cannot be looked at: {}", chain(&error))],
+    };
+    let filters = preflight::filters(&published, &subject).iter().map(Finding::without_severity).collect();
     let role = preflight::no_replication(&inspect::role(&sql).await?).map(|finding| finding.to_string());
     let letters = letters::ask(&sql, settings).await;
     let start = stored.as_ref().ok().map(|stored| compare(settings, &server, slot, stored.as_ref()));
-    Ok(Database { usage, server, stored, doubt, store: store.place(), start, gap, role, letters })
+    Ok(Database { usage, server, stored, doubt, store: store.place(), start, gap, misfits, filters, role, letters })
 }
 
 /// How slot and checkpoint stand to each other, whoever reads the slot.
@@ -122,7 +136,11 @@ fn of_database(settings: &Settings, database: &Database, findings: &mut Vec<Stri
     findings.extend(database.doubt.clone());
     let refusal = database.start.as_ref().filter(|state| state.start().is_none());
     findings.extend(refusal.map(|state| journal::with_remedy(&state.sentence(), state.remedy().as_deref())));
-    findings.extend(database.gap.clone());
+    match &database.gap {
+        // Of what is not published at all, no column is.
+        Some(gap) => findings.push(gap.clone()),
+        None => findings.extend(database.misfits.iter().cloned()),
+    }
     findings.extend(database.role.clone());
     findings.extend(database.letters.finding(settings));
     let Some(slot) = &database.usage.slot else { return };

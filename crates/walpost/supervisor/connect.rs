@@ -154,13 +154,15 @@ impl Supervisor {
         let Look { sql, known, .. } = look;
         let source = self.settings.source();
         let published = inspect::publications(sql, source.publications()).await.map_err(Trouble::Postgres)?;
-        if let Some(finding) = preflight::gap(&published, &relay::subject(&self.settings)) {
+        let subject = relay::subject(&self.settings);
+        if let Some(finding) = preflight::gap(&published, &subject) {
             return Err(Trouble::Unpublished(finding));
         }
-        publications::look_for_breaks(&mut self.coverage, &published, &self.settings, self.recorder.board());
+        publications::look_for_changes(&mut self.coverage, &published, &self.settings, self.recorder.board());
         if self.has_streamed {
             return Ok(());
         }
+        journal::row_filters(&preflight::filters(&published, &subject));
         // Of one that has published nothing yet, nothing can have been passed over since.
         if known.as_ref().is_some_and(|known| known.commit_time.is_some()) {
             let late = inspect::late_members(sql, source.slot(), source.publications());

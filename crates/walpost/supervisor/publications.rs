@@ -2,7 +2,8 @@
 //! for in the catalogue. It is looked for on the session that also tells of the server's shutdown: one that hangs can do neither, and is given up.
 //!
 //! An outbox that is out ends the relay. One that was out, and is back, does not: whether a row was committed in between, or all was one transaction,
-//! is in no catalogue, and nothing that is stopped would bring it back. It is said, and counted.
+//! is in no catalogue, and nothing that is stopped would bring it back. It is said, and counted. A publication that is seen to be another than before
+//! was most likely altered in one step, which passes over nothing: it is said and not counted.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use walpost_core::failure::chain;
 use walpost_core::finding::Finding;
 use walpost_postgres::error::{Error, Phase};
 use walpost_postgres::inspect::{self, Publication};
-use walpost_postgres::preflight::{self, Coverage};
+use walpost_postgres::preflight::{self, Change, Coverage};
 use walpost_postgres::sql;
 
 use crate::config::Settings;
@@ -37,7 +38,7 @@ pub(super) async fn opening_gap(
                 if let Some(finding) = preflight::gap(&published, &subject) {
                     return finding;
                 }
-                look_for_breaks(coverage, &published, settings, board);
+                look_for_changes(coverage, &published, settings, board);
             }
             // Nobody answered, not even that a lock was waited for in vain.
             Err(error @ Error::Deadline { phase: Phase::Query, .. }) => sql.give_up(error),
@@ -53,9 +54,9 @@ async fn look(sql: &sql::Session, settings: &Settings, publications: &[String]) 
     inspect::publications(sql, publications).await
 }
 
-/// Looks whether an outbox was out of its publications since the last look, and says so: it goes on, for whether a row was passed over nobody
-/// knows but whoever did it.
-pub(super) fn look_for_breaks(
+/// Looks whether an outbox may have been out of its publications since the last look, and says so: it goes on, for whether a row was passed over
+/// nobody knows but whoever did it.
+pub(super) fn look_for_changes(
     coverage: &mut Option<Coverage>,
     published: &[Publication],
     settings: &Settings,
@@ -63,9 +64,9 @@ pub(super) fn look_for_breaks(
 ) {
     let now = Coverage::of(published, &relay::subject(settings));
     if let Some(before) = &*coverage {
-        let broken = now.broken_since(before);
-        board.publication_broke(broken.len());
-        broken.iter().for_each(|table| journal::publication_broke(table));
+        let changes = now.changes_since(before);
+        board.publication_broke(changes.iter().filter(|(_, change)| *change == Change::Broken).count());
+        changes.iter().for_each(|(table, change)| journal::publication_changed(table, *change));
     }
     *coverage = Some(now);
 }

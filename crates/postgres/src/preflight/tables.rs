@@ -4,7 +4,7 @@ use walpost_core::nearest::nearest;
 use walpost_core::outbox::TableName;
 
 use super::{Finding, quote_identifier, quote_table};
-use crate::inspect::{InspectedTable, Inspection, OutboxSubject, Publication, PublishedTable, Table};
+use crate::inspect::{InspectedTable, Inspection, OutboxSubject, Publication, PublishedTable, Subject, Table};
 
 pub(super) fn tables(inspection: &Inspection, with_references: bool, found: &mut Vec<Finding>) {
     for inspected in &inspection.tables {
@@ -138,24 +138,47 @@ fn published(inspection: &Inspection, subject: &OutboxSubject, table: &Table, fo
 /// Nothing to say where no publication exists: that has been said.
 fn unpublished(inspection: &Inspection, subject: &OutboxSubject, table: &Table) -> Option<Finding> {
     let publication = inspection.publications.first()?;
-    let name = quote_identifier(&publication.name);
-    let is_by_leaf = table.kind == 'p'
-        && inspection.publications.iter().any(|publication| {
-            !publication.via_root && (publication.all_tables || publication.members.contains(&subject.table))
-        });
-    Some(if is_by_leaf {
-        Finding::error(
+    let is_by_leaf = |publication: &&Publication| {
+        !publication.via_root && (publication.all_tables || publication.members.contains(&subject.table))
+    };
+    let by_leaf = inspection.publications.iter().find(is_by_leaf).filter(|_| table.kind == 'p');
+    Some(match by_leaf {
+        Some(by_leaf) => Finding::error(
             subject_of(&subject.table),
             "it is partitioned and its publication names the rows by partition, so none would be recognised",
-            format!("run ALTER PUBLICATION {name} SET (publish_via_partition_root = true)"),
-        )
-    } else {
-        Finding::error(
+            format!("run {}", by_leaf.naming_roots()),
+        ),
+        None => Finding::error(
             subject_of(&subject.table),
             format!("the publication \"{}\" does not contain it, so no row would come", publication.name),
-            format!("run: walpost init, or ALTER PUBLICATION {name} ADD TABLE {}", quote_table(&subject.table)),
-        )
+            format!(
+                "run: walpost init, or ALTER PUBLICATION {} ADD TABLE {}",
+                quote_identifier(&publication.name),
+                quote_table(&subject.table)
+            ),
+        ),
     })
+}
+
+/// The row filters on outboxes. One that is meant is no fault: several relays can share an outbox by them.
+#[must_use]
+pub fn filters(publications: &[Publication], subject: &Subject) -> Vec<Finding> {
+    let published =
+        publications.iter().flat_map(|publication| publication.tables.iter().map(move |table| (publication, table)));
+    let is_outbox = |table: &PublishedTable| subject.outboxes.iter().any(|outbox| outbox.table == table.name);
+    published
+        .filter(|(_, table)| is_outbox(table))
+        .filter_map(|(publication, table)| filter(publication, table))
+        .collect()
+}
+
+fn filter(publication: &Publication, published: &PublishedTable) -> Option<Finding> {
+    let filter = published.row_filter.as_ref()?;
+    Some(Finding::note(
+        subject_of(&published.name),
+        format!("the publication \"{}\" has a row filter on it: {filter}", publication.name),
+        "rows that do not pass it are not published by this relay; if that is not meant, add the table anew without WHERE",
+    ))
 }
 
 fn narrowed(
@@ -167,13 +190,7 @@ fn narrowed(
     found: &mut Vec<Finding>,
 ) {
     let name = subject_of(&subject.table);
-    if let Some(filter) = &published.row_filter {
-        found.push(Finding::warning(
-            &name,
-            format!("the publication \"{}\" has a row filter on it: {filter}", publication.name),
-            "rows that do not pass it are never published; if that is not meant, add the table anew without WHERE",
-        ));
-    }
+    found.extend(filter(publication, published));
     let Some(columns) = &published.columns else { return };
     let withheld: Vec<&str> = subject
         .columns

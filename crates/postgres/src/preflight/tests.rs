@@ -8,7 +8,7 @@ use crate::error::{Phase, ServerError};
 use crate::identifier::SlotName;
 use walpost_core::description::Description;
 
-use crate::inspect::{InspectedTable, OutboxSubject, OwnTable, PublishedTable, Role, Table, TableColumn};
+use crate::inspect::{Entry, InspectedTable, OutboxSubject, OwnTable, PublishedTable, Role, Table, TableColumn};
 
 fn outbox() -> TableName {
     TableName { schema: "public".to_owned(), table: "outbox".to_owned() }
@@ -28,6 +28,11 @@ fn subject() -> Subject {
 
 fn column(name: &str) -> TableColumn {
     TableColumn { name: name.to_owned(), type_name: "text".to_owned(), is_generated: false }
+}
+
+fn entry() -> Entry {
+    let settings = "{\"pubowner\": 10}".to_owned();
+    Entry { publication: 1, writer: 700, settings, relation: Some(2), members: vec![3], restriction: None }
 }
 
 /// A server on which nothing is to be found.
@@ -70,7 +75,7 @@ fn sound() -> Inspection {
                 name: outbox(),
                 columns: Some(vec!["id".to_owned(), "payload".to_owned()]),
                 row_filter: None,
-                entry: Entry { publication: 1, relation: Some(2), member: Some(3) },
+                entry: entry(),
             }],
         }],
         tables: vec![InspectedTable {
@@ -129,7 +134,7 @@ fn each_fault_is_found_and_its_remedy_named() {
         (|i| i.publications[0].tables.clear(), Error, "does not contain it", "ADD TABLE \"public\".\"outbox\""),
         (
             |i| i.publications[0].tables[0].row_filter = Some("(id > 1)".into()),
-            Warning,
+            Note,
             "row filter on it: (id > 1)",
             "without WHERE",
         ),
@@ -249,30 +254,125 @@ fn a_start_that_would_pass_over_rows_is_refused() {
 }
 
 #[test]
-fn an_outbox_that_was_taken_out_and_put_back_or_made_anew_is_known_by_its_entries() {
-    type Change = fn(&mut Vec<Publication>);
-    let second = || Publication { name: "second".to_owned(), ..sound().publications.remove(0) };
-    let cases: [(&str, Change, bool); 7] = [
-        ("nothing", |_| {}, false),
-        ("a setting", |found| found[0].updates = true, false),
-        ("the table put back", |found| found[0].tables[0].entry.member = Some(9), true),
-        ("the table made anew", |found| found[0].tables[0].entry.relation = Some(9), true),
-        ("the publication made anew", |found| found[0].tables[0].entry.publication = 9, true),
-        ("the table taken out", |found| found[0].tables.clear(), true),
-        ("inserts no longer published", |found| found[0].inserts = false, true),
+fn how_to_put_back_an_outbox_depends_on_what_keeps_it_out() {
+    type Change = fn(&mut Publication);
+    let cases: [(Change, &str); 4] = [
+        (|found| found.inserts = false, "ALTER PUBLICATION \"walpost\" SET (publish = 'insert');"),
+        (
+            |found| (found.inserts, found.updates, found.truncates) = (false, true, true),
+            "ALTER PUBLICATION \"walpost\" SET (publish = 'insert, update, truncate');",
+        ),
+        (
+            |found| {
+                found.via_root = false;
+                found.tables[0].name.table = "outbox_p1".to_owned();
+            },
+            "ALTER PUBLICATION \"walpost\" SET (publish_via_partition_root = true);",
+        ),
+        (
+            |found| {
+                found.members.clear();
+                found.tables.clear();
+            },
+            "walpost init, which adds it;",
+        ),
     ];
-    for (name, change, is_broken) in cases {
+    for (change, remedy) in cases {
+        let mut publications = sound().publications;
+        change(&mut publications[0]);
+        let gap = gap(&publications, &subject()).expect("a gap");
+        assert!(gap.remedy.contains(remedy) && gap.remedy.contains("walpost repair --fill --since TIME"), "{gap}");
+    }
+}
+
+#[test]
+fn a_row_filter_on_an_outbox_is_noted_and_one_on_another_table_is_not() {
+    let mut publications = sound().publications;
+    assert_eq!(filters(&publications, &subject()), []);
+    let filtered = PublishedTable { row_filter: Some("(id > 1)".to_owned()), ..publications[0].tables[0].clone() };
+    let other = TableName { schema: "public".to_owned(), table: "other".to_owned() };
+    publications[0].tables = vec![PublishedTable { name: other, ..filtered.clone() }, filtered];
+    let found = filters(&publications, &subject());
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((finding.severity, finding.subject.as_str()), (Severity::Note, "outbox public.outbox"));
+}
+
+/// What is done between two looks, and what is seen of it.
+type Deed = (&'static str, fn(&mut Publication), Option<Change>);
+
+const DEEDS: [Deed; 14] = [
+    ("nothing", |_| {}, None),
+    ("the table put back", |found| found.tables[0].entry.members = vec![9], Some(Change::Broken)),
+    ("the table added with its schema too", |found| found.tables[0].entry.members = vec![3, 9], None),
+    ("the table made anew", |found| found.tables[0].entry.relation = Some(9), Some(Change::Broken)),
+    ("the publication made anew", |found| found.tables[0].entry.publication = 9, Some(Change::Broken)),
+    ("the table taken out", |found| found.tables.clear(), Some(Change::Broken)),
+    ("inserts no longer published", |found| found.inserts = false, Some(Change::Broken)),
+    ("the publication altered and put back", |found| found.tables[0].entry.writer = 701, Some(Change::Broken)),
+    (
+        "another owner",
+        |found| {
+            found.tables[0].entry.writer = 701;
+            found.tables[0].entry.settings = "{\"pubowner\": 11}".to_owned();
+        },
+        Some(Change::Altered),
+    ),
+    (
+        "a row filter",
+        |found| {
+            found.tables[0].entry.members = vec![9];
+            found.tables[0].entry.restriction = Some("(id > 1)".to_owned());
+        },
+        Some(Change::Altered),
+    ),
+    (
+        "only the part that the row filter was on",
+        |found| found.tables[0].entry.restriction = Some("(id > 1)".to_owned()),
+        Some(Change::Altered),
+    ),
+    (
+        "a row filter, and the publication altered and put back",
+        |found| {
+            found.tables[0].entry.writer = 701;
+            found.tables[0].entry.members = vec![9];
+            found.tables[0].entry.restriction = Some("(id > 1)".to_owned());
+        },
+        Some(Change::Broken),
+    ),
+    (
+        "another owner, and the table put back",
+        |found| {
+            found.tables[0].entry.writer = 701;
+            found.tables[0].entry.settings = "{\"pubowner\": 11}".to_owned();
+            found.tables[0].entry.members = vec![9];
+        },
+        Some(Change::Broken),
+    ),
+    ("the publication FOR ALL TABLES", |found| found.tables[0].entry.members.clear(), Some(Change::Broken)),
+];
+
+#[test]
+fn an_outbox_that_was_out_of_its_publication_for_a_moment_is_known_by_what_was_written_again() {
+    let second = || {
+        let mut second = sound().publications.remove(0);
+        second.name = "second".to_owned();
+        second.tables[0].entry.publication = 2;
+        second
+    };
+    for (name, deed, expected) in DEEDS {
         let before = Coverage::of(&sound().publications, &subject());
         let mut publications = sound().publications;
-        change(&mut publications);
-        let broken = Coverage::of(&publications, &subject()).broken_since(&before).len();
-        assert_eq!(broken, usize::from(is_broken), "{name}");
+        deed(&mut publications[0]);
+        let now = Coverage::of(&publications, &subject());
+        let changes: Vec<_> = now.changes_since(&before).into_iter().map(|(_, change)| change).collect();
+        assert_eq!(changes, Vec::from_iter(expected), "{name}");
+        assert_eq!(now.changes_since(&now), [], "{name}: told once");
         // While another publication carries it, no row is passed over.
         let before = Coverage::of(&[sound().publications.remove(0), second()], &subject());
         publications.push(second());
-        assert!(Coverage::of(&publications, &subject()).broken_since(&before).is_empty(), "{name}");
+        assert_eq!(Coverage::of(&publications, &subject()).changes_since(&before), [], "{name}");
         // What was not published before is not missed.
-        assert!(Coverage::of(&publications, &subject()).broken_since(&Coverage::of(&[], &subject())).is_empty());
+        assert_eq!(now.changes_since(&Coverage::of(&[], &subject())), []);
     }
 }
 

@@ -92,13 +92,6 @@ fn unpublished<'a>(settings: &'a SetupSettings, facts: &'a Facts) -> impl Iterat
     settings.outboxes.iter().filter(|table| !facts.publications.iter().any(|found| found.has(table)))
 }
 
-impl Publication {
-    /// Whether the table was added by name, or comes by its schema.
-    fn has(&self, table: &TableName) -> bool {
-        self.all_tables || self.members.contains(table) || self.tables.iter().any(|published| published.name == *table)
-    }
-}
-
 fn create_publication(name: &str, tables: &[&TableName], plan: &mut Plan) {
     plan.schema(
         publication_sql(name, tables),
@@ -151,9 +144,8 @@ fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, pla
         return;
     }
     if !publication.inserts {
-        plan.obstacles.push(format!(
-            "the publication \"{name}\" does not publish inserts; run ALTER PUBLICATION {quoted} SET (publish = 'insert')"
-        ));
+        plan.obstacles
+            .push(format!("the publication \"{name}\" does not publish inserts; run {}", publication.inserting()));
     } else if publication.updates || publication.deletes || publication.truncates {
         plan.difference(
             format!("the publication \"{name}\" publishes more than inserts, which costs the server and is ignored"),
@@ -168,7 +160,7 @@ fn judge(publication: &Publication, settings: &SetupSettings, facts: &Facts, pla
     if !publication.via_root && settings.outboxes.iter().any(is_partitioned) {
         plan.difference(
             format!("the publication \"{name}\" names rows by partition, and an outbox is partitioned: its rows would not be recognised"),
-            Some(format!("ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true)")),
+            Some(publication.naming_roots()),
         );
     }
     let strangers: Vec<&TableName> =

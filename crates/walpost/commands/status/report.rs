@@ -16,6 +16,7 @@ pub(super) fn table(settings: &Settings, status: &Status) {
     if let Ok(database) = &status.database {
         print_database(settings, database);
     }
+    status.notes.iter().for_each(|note| say!("note:       {note}"));
     match status.findings.as_slice() {
         [] => say!("all is well"),
         findings => findings.iter().for_each(|finding| say!("not well:   {finding}")),
@@ -86,6 +87,7 @@ pub(super) fn json(settings: &Settings, status: &Status) {
         "relay": settings.name(),
         "healthy": status.findings.is_empty(),
         "findings": status.findings,
+        "notes": status.notes,
         "endpoint": relay,
         "slot": database.map(|database| slot(settings, &database.usage)),
         "checkpoint": database.and_then(|database| database.stored.as_ref().ok()).and_then(Option::as_ref).map(checkpoint),

@@ -149,8 +149,8 @@ metrics! {
         linked(facts, to, |_| unread.map_or(0.0, |(_, since)| facts.seconds_since(*since)));
     };
 
-    /// How often an outbox was found to have been out of its publication, or made anew, since the last look: rows committed meanwhile were passed
-    /// over, unless it was all one transaction.
+    /// How often an outbox was found to have been out of its publication, or its publication to have been altered and put back, or one of them made
+    /// anew, since the last look: rows committed meanwhile may have been passed over, unless it was all one transaction.
     Counter "walpost_publication_breaks_total" [] = |facts, to| to.put(number(facts.sight.server.publication_breaks));
 
     /// Checkpoints that were written, and that could not be.
