@@ -14,7 +14,7 @@ use std::time::Duration;
 use walpost_core::outbox::TableName;
 use walpost_core::start::SlotState;
 
-use crate::error::{Error, Phase};
+use crate::error::Error;
 use crate::failover;
 use crate::identifier::SlotName;
 use crate::inspect::{self, InspectedTable, OutboxSubject, Publication, Role};
@@ -222,13 +222,8 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(300);
 /// A statement was refused. The tables and publications are then all as before, or all done and the slot is missing; in
 /// either case `init` can be run again.
 pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings) -> Result<Applied, Error> {
-    let refused = |error| Error::from_sql(error, Phase::Query);
-    let transaction = session.client_mut().transaction().await.map_err(refused)?;
-    for step in plan.steps.iter().filter(|step| step.kind == StepKind::Schema) {
-        transaction.batch_execute(&step.sql).await.map_err(refused)?;
-    }
-    transaction.commit().await.map_err(refused)?;
-
+    let schema = plan.steps.iter().filter(|step| step.kind == StepKind::Schema);
+    session.transact(schema.map(|step| (step.sql.as_str(), None))).await?;
     let mut unpublished = Vec::new();
     let slot_step = plan.steps.iter().find(|step| step.kind == StepKind::Slot);
     if let Some(step) = slot_step {
@@ -248,10 +243,57 @@ pub async fn apply(session: &mut Session, plan: &Plan, settings: &SetupSettings)
 
 /// Makes a slot by this statement, which may take its time.
 pub(crate) async fn create_slot(session: &mut Session, sql: &str) -> Result<(), Error> {
-    let refused = |error| Error::from_sql(error, Phase::Query);
-    let transaction = session.client_mut().transaction().await.map_err(refused)?;
-    let timeout = format!("SET LOCAL statement_timeout = {}", SLOT_TIMEOUT.as_millis());
-    transaction.batch_execute(&timeout).await.map_err(refused)?;
-    transaction.batch_execute(sql).await.map_err(refused)?;
-    transaction.commit().await.map_err(refused)
+    create_slot_within(session, sql, SLOT_TIMEOUT).await
+}
+
+async fn create_slot_within(session: &mut Session, sql: &str, limit: Duration) -> Result<(), Error> {
+    let timeout = format!("SET LOCAL statement_timeout = {}", limit.as_millis());
+    session.transact([(timeout.as_str(), None), (sql, Some(limit))]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Class, Phase};
+    use crate::sql::tests::{DONE, scripted};
+
+    fn settings() -> SetupSettings {
+        SetupSettings {
+            slot: SlotName::new("walpost").unwrap(),
+            publications: Vec::new(),
+            outboxes: Vec::new(),
+            with_outbox: false,
+            with_checkpoint_table: false,
+            with_dead_letter_table: false,
+            failover: false,
+        }
+    }
+
+    /// What a server that answers so many statements of ours makes of a table and a slot.
+    async fn outcome(answered: usize) -> Error {
+        let step = |kind, sql: &str| Step { kind, sql: sql.to_owned(), reason: String::new() };
+        let steps = vec![step(StepKind::Schema, "CREATE TABLE a ()"), step(StepKind::Schema, "CREATE TABLE b ()")];
+        let mut session = scripted(vec![DONE.to_vec(); answered]).await;
+        let plan = Plan { steps, ..Plan::default() };
+        apply(&mut session, &plan, &settings()).await.expect_err("nobody answered")
+    }
+
+    #[tokio::test]
+    async fn a_server_that_freezes_while_it_is_prepared_is_given_up_at_any_statement() {
+        // BEGIN, two tables, COMMIT.
+        let (begin, first, second, commit) = tokio::join!(outcome(0), outcome(1), outcome(2), outcome(3));
+        for error in [begin, first, second, commit] {
+            assert!(matches!(error, Error::Deadline { phase: Phase::Query, .. }), "{error}");
+            assert_eq!(error.class(), Class::Transient);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slot_may_take_its_own_time_and_no_longer() {
+        let limit = Duration::from_millis(100);
+        let mut session = scripted(vec![DONE.to_vec(); 2]).await;
+        let error = create_slot_within(&mut session, "SELECT 1", limit).await.expect_err("nobody answered");
+        // What any other statement may take is less.
+        assert!(matches!(error, Error::Deadline { after, .. } if after > limit), "{error}");
+    }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{Client, Config, CopyOutStream, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::{ConnectionSettings, Endpoint, Host, TEXT_FORMS, TlsMode};
@@ -176,7 +176,27 @@ impl Session {
         Watcher(self.end.subscribe())
     }
 
-    /// For transactions, which have no deadline but the server's.
+    /// Runs statements in one transaction. Each may take as long as any, or as long as stands beside it, and then has to have the server's
+    /// `statement_timeout` set to that before.
+    pub(crate) async fn transact<'a>(
+        &mut self,
+        statements: impl IntoIterator<Item = (&'a str, Option<Duration>)>,
+    ) -> Result<(), Error> {
+        let ours = self.statement_timeout;
+        let after = |limit: Option<Duration>| limit.unwrap_or(ours).saturating_add(ON_ITS_WAY);
+        let transaction = within(after(None), self.client.transaction()).await?;
+        for (statement, limit) in statements {
+            within(after(limit), transaction.batch_execute(statement)).await?;
+        }
+        within(after(None), transaction.commit()).await
+    }
+
+    /// Begins to copy out of the database; how long its rows may take is for the caller to say.
+    pub(crate) async fn copy_out(&mut self, statement: &str) -> Result<CopyOutStream, Error> {
+        self.in_time(self.client.copy_out(statement)).await
+    }
+
+    /// For what keeps a deadline of its own.
     pub(crate) fn client_mut(&mut self) -> &mut Client {
         &mut self.client
     }
@@ -253,18 +273,20 @@ pub(crate) fn field<'a, T: FromSql<'a>>(row: &'a Row, column: impl RowIndex + Di
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
-    /// A server that lets everybody in, answers the first statement and freezes.
-    async fn freeze_after_the_first_statement(mut client: TcpStream) -> std::io::Result<()> {
+    /// The answer to a statement without rows.
+    pub(crate) const DONE: &[u8] = b"C\0\0\0\x0DSELECT 0\0Z\0\0\0\x05I";
+
+    /// A server that lets everybody in, gives these answers, one to each message, and freezes.
+    async fn answer_and_freeze(mut client: TcpStream, answers: Vec<Vec<u8>>) -> std::io::Result<()> {
         const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
-        const DONE: &[u8] = b"C\0\0\0\x0DSELECT 0\0Z\0\0\0\x05I";
         let mut ignored = [0; 1024];
-        for answer in [WELCOME, DONE] {
+        for answer in [WELCOME, DONE].into_iter().chain(answers.iter().map(Vec::as_slice)) {
             let _ = client.read(&mut ignored).await?;
             client.write_all(answer).await?;
         }
@@ -272,22 +294,27 @@ mod tests {
         Ok(())
     }
 
-    /// A session with such a server.
-    async fn frozen() -> Session {
+    /// Starts such a server, which takes one session.
+    pub(crate) async fn frozen_server(answers: Vec<Vec<u8>>) -> ConnectionSettings {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port());
-        let settings = ConnectionSettings::new(endpoint.clone(), "u", "d")
-            .with_tls(crate::connection::TlsSettings { mode: TlsMode::Disable, ..Default::default() });
         tokio::spawn(async move {
             let (client, _) = listener.accept().await?;
-            freeze_after_the_first_statement(client).await
+            answer_and_freeze(client, answers).await
         });
-        Session::connect_to(&settings, &endpoint, Duration::from_millis(1)).await.unwrap()
+        ConnectionSettings::new(endpoint, "u", "d")
+            .with_tls(crate::connection::TlsSettings { mode: TlsMode::Disable, ..Default::default() })
+    }
+
+    /// A session with a server that gives these answers and freezes.
+    pub(crate) async fn scripted(answers: Vec<Vec<u8>>) -> Session {
+        let settings = frozen_server(answers).await;
+        Session::connect_to(&settings, &settings.endpoints()[0], Duration::from_millis(1)).await.unwrap()
     }
 
     #[tokio::test]
     async fn a_session_that_hangs_is_found_out_and_its_watchers_are_told_what_it_was_given_up_for() {
-        let session = frozen().await;
+        let session = scripted(Vec::new()).await;
         let mut watcher = session.watcher();
         let reason = session.ping(Duration::from_millis(1)).await.expect_err("nobody answered");
         assert!(matches!(reason, Error::Deadline { .. }) && !session.is_closed(), "{reason}");
@@ -297,7 +324,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_freezes_under_a_statement_is_given_up() {
-        let session = frozen().await;
+        let session = scripted(Vec::new()).await;
         let error = session.query("SELECT 1", &[]).await.expect_err("nobody answered");
         assert!(matches!(error, Error::Deadline { phase: Phase::Query, .. }), "{error}");
         assert_eq!(error.class(), crate::error::Class::Transient);

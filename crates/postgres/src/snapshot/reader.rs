@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream as _;
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::CopyOutStream;
 use walpost_core::pgoutput::{Cell, Insert, Message, Tuple};
 use walpost_core::time::Timestamp;
@@ -16,8 +17,12 @@ use crate::error::{Error, Phase};
 use crate::identifier::quote_literal;
 use crate::sql::Session;
 
-/// How long a statement but COPY may take.
+/// How long a statement but COPY may take, and COPY to get hold of its table.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the next row may be on its way, once the first is there: it is sorted, and nothing has to be awaited any more. Until then a server
+/// that sorts cannot be told from one that hangs, unless it is asked by another session.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// A row, its cells as COPY wrote them.
 pub(super) struct Row {
@@ -34,6 +39,9 @@ pub(super) struct Reader {
     rows: Pin<Box<CopyOutStream>>,
     pub(super) head: Option<Row>,
     is_done: bool,
+    /// Since when the next row has been waited for, where one came before.
+    waits_since: Option<Instant>,
+    silence: Duration,
     /// Keeps the transaction.
     _session: Session,
 }
@@ -51,12 +59,12 @@ impl Reader {
         session
             .execute_batch(&format!(
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT {}; \
-                 SET LOCAL statement_timeout = 0; SET LOCAL row_security = off",
-                quote_literal(snapshot)
+                 SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {}; SET LOCAL row_security = off",
+                quote_literal(snapshot),
+                STATEMENT_TIMEOUT.as_millis()
             ))
             .await?;
-        let rows = session.client_mut().copy_out(&table.copy(since)).await;
-        let rows = rows.map_err(|error| Error::from_sql(error, Phase::Query))?;
+        let rows = session.copy_out(&table.copy(since)).await?;
         Ok(Self {
             id: table.id,
             relation: table.relation(),
@@ -64,6 +72,8 @@ impl Reader {
             rows: Box::pin(rows),
             head: None,
             is_done: false,
+            waits_since: None,
+            silence: SILENCE,
             _session: session,
         })
     }
@@ -73,12 +83,25 @@ impl Reader {
         if self.head.is_some() || self.is_done {
             return Ok(());
         }
-        match poll_fn(|context| self.rows.as_mut().poll_next(context)).await {
+        match self.line().await? {
             None => self.is_done = true,
-            Some(Err(error)) => return Err(Error::from_sql(error, Phase::Query)),
-            Some(Ok(line)) => self.head = Some(row_of(line)?),
+            Some(line) => self.head = Some(row_of(line)?),
         }
         Ok(())
+    }
+
+    /// The next line. Whoever stops waiting and comes back goes on waiting.
+    async fn line(&mut self) -> Result<Option<Bytes>, Error> {
+        let next = poll_fn(|context| self.rows.as_mut().poll_next(context));
+        let line = match self.waits_since {
+            None => next.await,
+            Some(since) => {
+                let late = Error::Deadline { phase: Phase::Query, after: self.silence };
+                timeout_at(since + self.silence, next).await.map_err(|_| late)?
+            }
+        };
+        self.waits_since = Some(Instant::now());
+        line.transpose().map_err(|error| Error::from_sql(error, Phase::Query))
     }
 }
 
@@ -138,6 +161,55 @@ fn unescaped(field: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::tests::{DONE, frozen_server, scripted};
+
+    /// A message of the server.
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[tag], &length[..], body].concat()
+    }
+
+    /// The answers up to a row of COPY: to the transaction, to the statement as it is prepared, and as it runs.
+    fn up_to_a_row() -> Vec<Vec<u8>> {
+        let prepared = [message(b'1', b""), message(b't', &[0, 0]), message(b'n', b""), message(b'Z', b"T")].concat();
+        let copies = [message(b'2', b""), message(b'H', &[0, 0, 0]), message(b'd', b"17\t3\ta\n")].concat();
+        vec![DONE.to_vec(), prepared, copies]
+    }
+
+    async fn open(answers: Vec<Vec<u8>>) -> Result<Reader, Error> {
+        let settings = frozen_server(answers).await;
+        let table = Table {
+            name: walpost_core::outbox::TableName { schema: "public".to_owned(), table: "outbox".to_owned() },
+            id: 1,
+            is_partitioned: false,
+            columns: Vec::new(),
+            filter: None,
+            time: super::super::Time::Commit,
+        };
+        Reader::open(&settings, &settings.endpoints()[0], "1-1", &table, Timestamp::from_postgres_micros(0)).await
+    }
+
+    #[tokio::test]
+    async fn a_server_that_freezes_before_it_copies_is_given_up() {
+        let mut session = scripted(Vec::new()).await;
+        let error = session.copy_out("COPY t TO STDOUT").await.err().expect("nobody answered");
+        assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_freezes_between_two_rows_is_given_up_however_often_the_wait_is_broken_off() {
+        let mut reader = open(up_to_a_row()).await.unwrap();
+        reader.silence = Duration::from_millis(200);
+        reader.fill().await.unwrap();
+        assert_eq!(reader.head.take().map(|row| row.statement), Some(3));
+        let error = loop {
+            match tokio::time::timeout(Duration::from_millis(50), reader.fill()).await {
+                Ok(filled) => break filled.expect_err("nothing came"),
+                Err(_) => assert!(reader.head.is_none(), "nothing came"),
+            }
+        };
+        assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    }
 
     #[test]
     fn a_field_of_copy_is_what_the_type_wrote() {

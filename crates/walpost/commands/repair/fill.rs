@@ -31,7 +31,7 @@ use walpost_core::time::Timestamp;
 use walpost_postgres::Error as PostgresError;
 use walpost_postgres::describe::Catalogue;
 use walpost_postgres::snapshot::{NO_TIMELINE, NewSlot, Rows, Table, place_of};
-use walpost_postgres::{inspect, repair};
+use walpost_postgres::{inspect, repair, sql};
 
 use super::survey::{Survey, rows};
 use super::{Fill, Found, Outcome, Repair, checkpoint_refused, impossible, postgres_refused, show, ways};
@@ -47,8 +47,12 @@ use crate::signals::Stop;
 use crate::sink::AnySink;
 use crate::{journal, relay};
 
-/// Longer than anything here may take: a broker that is away is waited for, as by the relay, and so is the server's sorting.
+/// Longer than anything here may take: a broker that is away is waited for, as by the relay, and so is the server's sorting. Whether the server
+/// is there at all another session is asked.
 const FOR_EVER: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// How often the server is asked for a sign of life.
+const ASK: Duration = Duration::from_secs(5);
 
 /// How often it is said how far it came.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -310,6 +314,7 @@ impl Filling<'_> {
         let driven = tokio::select! {
             driven = drive(&mut session, table_rows, &mut self.sink, staff, signals, clock) => Some(driven),
             () = given_up => None,
+            () = keep_asking(&self.found.sql, source.connection().connect_timeout()) => None,
         };
         let owed = driven.as_ref().map_or_else(|| session.owed().records, |driven| driven.end.unsettled);
         self.count += session.counters().events.saturating_sub(u64::try_from(owed).unwrap_or(u64::MAX));
@@ -349,6 +354,17 @@ impl Filling<'_> {
             let _ = timeout(RESET_AGAIN, self.stop.asked()).await;
         }
         Ok(())
+    }
+}
+
+/// Has the session given up once nobody answers, as the sessions that copy cannot: a server that sorts is silent too. Never completes.
+async fn keep_asking(sql: &sql::Session, patience: Duration) {
+    loop {
+        sleep(ASK).await;
+        // Of the session's end the watcher tells.
+        if let Err(error @ PostgresError::Deadline { .. }) = sql.ping(patience).await {
+            sql.give_up(error);
+        }
     }
 }
 
