@@ -244,7 +244,7 @@ fn check_tells_all_findings_at_once_the_worst_first() {
     rig.configure(|config| config.set("sink.kafka", "bootstrap.servers", r#""127.0.0.1:1""#));
     let before = traces(&rig);
     let ended = rig.call(&["check"]);
-    let repair = format!("ALTER PUBLICATION \"{name}\" SET (publish = 'insert')");
+    let repair = format!("ALTER PUBLICATION \"{name}\" SET (publish = 'insert, update, delete')");
     let right = format!("ALTER ROLE \"{role}\" REPLICATION");
     let words =
         ["public.absent", "public.shown", "aggregateid", &repair, &right, "127.0.0.1:1", "have to be put right"];
