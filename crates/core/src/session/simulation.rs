@@ -9,6 +9,7 @@
 mod broker;
 mod facts;
 mod groups;
+mod idle;
 mod letters;
 mod random;
 pub(super) mod server;
@@ -30,6 +31,7 @@ use world::{World, note};
 
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
+const DAY: Duration = Duration::from_secs(86_400);
 /// How much of a failed run is shown.
 const SHOWN: usize = 60;
 
@@ -154,7 +156,7 @@ impl World {
 
     /// What happens to the relay, its connection and its clock.
     fn suffer(&mut self) {
-        let Weather { kill, source_lost, mute, server_crash, stop, jump, .. } = self.weather;
+        let Weather { kill, source_lost, mute, server_crash, stop, jump, clock, .. } = self.weather;
         if self.random.one_in(kill) {
             self.kill();
         }
@@ -175,11 +177,25 @@ impl World {
             self.stop();
         }
         if self.random.one_in(jump) {
-            self.now = self.now.after(Duration::from_secs(self.random.between(1, 3600)));
-            self.watch.has_jumped = true;
-            note!(self, "time has jumped");
+            self.jump();
+        }
+        if self.random.one_in(clock) {
+            let is_back = self.server.set_clock(&mut self.random);
+            self.tally.clock_back += u64::from(is_back);
+            self.tally.clock_forth += u64::from(!is_back);
+            note!(self, "the server's clock was set back: {is_back}");
         }
         self.change_weather();
+    }
+
+    /// The relay is not run for a while, as where its machine sleeps.
+    fn jump(&mut self) {
+        let span = self.random.jump();
+        self.now = self.now.after(span);
+        self.watch.jumped(span, &self.settings);
+        self.tally.jumps += 1;
+        self.tally.jumps_of_days += u64::from(span >= DAY);
+        note!(self, "time has jumped by {span:?}");
     }
 
     /// What is well falls ill, and the other way round.

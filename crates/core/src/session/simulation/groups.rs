@@ -8,6 +8,7 @@
 
 mod blame;
 mod broker;
+mod idle;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,7 @@ use super::random::Random;
 use super::server::{Bad, Server, Stream};
 use super::weather::random_settings;
 use super::world::{configured, describe, note};
-use super::{Broken, SHOWN, number_from_environment};
+use super::{Broken, DAY, SHOWN, number_from_environment};
 use blame::{Blame, Sent};
 use broker::{Broker, Group};
 
@@ -65,13 +66,20 @@ struct Tally {
     moved_back: u64,
     /// Rows that were set aside and whose letter was there already.
     known_letters: u64,
+    /// Jumps of the relay's clock, and those of a day and more.
+    jumps: u64,
+    jumps_of_days: u64,
+    /// Times that the server's clock was set forwards and back.
+    clock_forth: u64,
+    clock_back: u64,
 }
 
 impl Tally {
-    fn counts(&mut self) -> [&mut u64; 20] {
+    fn counts(&mut self) -> [&mut u64; 24] {
         let Self { commits, idle_commits, large_groups, unknown, aborted, bad_rows, kills, old, .. } = self;
         let Self { set_aside, parked, replayed, returned, dropped, letter_commits, .. } = self;
         let Self { held_groups, held_between, stale_marks, promotions, moved_back, known_letters, .. } = self;
+        let Self { jumps, jumps_of_days, clock_forth, clock_back, .. } = self;
         [
             commits,
             idle_commits,
@@ -93,6 +101,10 @@ impl Tally {
             promotions,
             moved_back,
             known_letters,
+            jumps,
+            jumps_of_days,
+            clock_forth,
+            clock_back,
         ]
     }
 
@@ -132,6 +144,12 @@ struct World {
     next_ticket: Ticket,
     /// When the session was told to stop.
     stopped_at: Option<Moment>,
+    /// Time has jumped in this session.
+    has_jumped: bool,
+    /// It did so past the silence timeout: the slot may be another's.
+    has_overslept: bool,
+    /// Once in how many frames the server says by itself that it lives; never for 0.
+    chatty: u64,
     /// The session was told that the broker takes nothing more into this group.
     is_lost: bool,
     /// Since when a group has been held up in the midst of a transaction.
@@ -145,7 +163,6 @@ struct World {
 impl World {
     fn new(seed: u64, journal: Option<Vec<String>>) -> Self {
         let mut random = Random::new(seed);
-        let server = Server::new(&mut random);
         let grouping = Grouping {
             interval: Duration::from_millis(random.pick(&[0, 20, 500])),
             max_records: random.between(1, 12),
@@ -153,14 +170,22 @@ impl World {
             timeout: Duration::from_secs(random.pick(&[1, 60])),
         };
         let settings = Settings { grouping: Some(grouping), ..random_settings(&mut random) };
+        let trouble = random.pick(&[0, 10, 40, 200]);
+        Self::of(random, settings, trouble, journal)
+    }
+
+    /// One in which something goes wrong once in so many steps; never for 0.
+    fn of(mut random: Random, settings: Settings, trouble: u64, journal: Option<Vec<String>>) -> Self {
+        let server = Server::new(&mut random);
         let now = Moment::since_origin(Duration::from_secs(1));
         let stored = Lsn::new(server.insert);
+        let seed = random.next();
         let mut facts = Facts::default();
         facts.is_parking = settings.poison.is_parking();
         let session = Session::new(settings.clone(), configured(false), start(&server, stored, seed), now);
         let stream = Some(server.stream(stored, &mut random));
         Self {
-            broker: Broker { trouble: random.pick(&[0, 10, 40, 200]), ..Broker::default() },
+            broker: Broker { trouble, ..Broker::default() },
             random,
             now,
             facts,
@@ -180,6 +205,9 @@ impl World {
             blame: Blame::default(),
             next_ticket: Ticket(0),
             stopped_at: None,
+            has_jumped: false,
+            has_overslept: false,
+            chatty: 6,
             is_lost: false,
             held_since: None,
             sessions: 1,
@@ -246,8 +274,10 @@ impl World {
     }
 
     fn suffer(&mut self) {
-        match self.random.below(10) {
+        match self.random.below(12) {
             8 => self.promote(),
+            9 => self.jump(),
+            10 => self.set_clock(),
             0 => {
                 self.tally.kills += 1;
                 self.next_ticket = Ticket(0);
@@ -271,6 +301,24 @@ impl World {
             }
             _ => self.stop(),
         }
+    }
+
+    /// The relay is not run for a while, as where its machine sleeps.
+    fn jump(&mut self) {
+        let span = self.random.jump();
+        self.now = self.now.after(span);
+        self.has_jumped = true;
+        self.has_overslept |= span >= self.settings.silence_timeout;
+        self.tally.jumps += 1;
+        self.tally.jumps_of_days += u64::from(span >= DAY);
+        note!(self, "time has jumped by {span:?}");
+    }
+
+    fn set_clock(&mut self) {
+        let is_back = self.server.set_clock(&mut self.random);
+        self.tally.clock_back += u64::from(is_back);
+        self.tally.clock_forth += u64::from(!is_back);
+        note!(self, "the server's clock was set back: {is_back}");
     }
 
     /// An operator takes the slot's position for the checkpoint, and so has events come again.
@@ -327,6 +375,7 @@ impl World {
         self.asked = None;
         self.held_since = None;
         self.stopped_at = None;
+        (self.has_jumped, self.has_overslept) = (false, false);
         self.is_lost = false;
         self.sessions += 1;
         self.behind = self.letters.clone();
@@ -356,6 +405,7 @@ impl World {
                 Some(Action::Publish(ticket, record)) => {
                     assert!(self.committing.is_none(), "a record was handed over while a commit was under way");
                     assert!(!self.is_lost, "a record was handed over into a group that is lost");
+                    assert!(!self.has_overslept, "a record was handed over though the slot may have become another's");
                     let is_whole = self.stream.is_some() || self.stopped_at.is_some();
                     assert!(is_whole, "a record was handed over though the end of its transaction may never come");
                     let outcome = self.broker.publish(ticket, record, &self.facts, &mut self.random);
@@ -563,7 +613,9 @@ impl World {
     fn receive(&mut self, count: u64) {
         for _ in 0..count {
             let Some(stream) = self.stream.as_mut().filter(|_| self.session.wants_frames()) else { return };
-            let Some(frame) = self.server.next_frame(stream, &self.facts, &mut self.random, 6) else { return };
+            let Some(frame) = self.server.next_frame(stream, &self.facts, &mut self.random, self.chatty) else {
+                return;
+            };
             note!(self, "receive {}", describe(&frame));
             self.session.receive(&frame, self.now);
         }
@@ -598,7 +650,7 @@ impl World {
         match &end.cause {
             Cause::Stopped => {
                 let is_late = self.now.since(self.stopped_at.unwrap_or_default()) >= self.settings.drain_timeout;
-                let has_left = self.broker.is_open() && self.stream.is_some() && !is_late;
+                let has_left = self.broker.is_open() && self.stream.is_some() && !is_late && !self.has_jumped;
                 assert!(!has_left, "a stop left something behind that could have been committed");
             }
             Cause::SourceLost | Cause::Silent => {}

@@ -1,5 +1,7 @@
 //! Every choice of a simulated run, from one number.
 
+use std::time::Duration;
+
 /// `SplitMix64`.
 #[derive(Debug)]
 pub(super) struct Random(u64);
@@ -25,6 +27,12 @@ impl Random {
     /// A number from `low` to `high`, both included.
     pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
+    }
+
+    /// How far a clock jumps: seconds, hours, or up to ten days.
+    pub(super) fn jump(&mut self) -> Duration {
+        let most = self.pick(&[60, 3_600, 86_400, 864_000]);
+        Duration::from_secs(self.between(1, most))
     }
 
     /// A place among so many.

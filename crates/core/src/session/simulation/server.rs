@@ -53,6 +53,8 @@ pub(super) struct Server {
     checked: usize,
     /// The first transaction after a failover takes the place of this one.
     replaces: Option<u64>,
+    /// How far its clock is ahead of what it was at first, in microseconds. Somebody sets it, and nobody says so.
+    clock: i64,
     spread: Spread,
 }
 
@@ -123,12 +125,23 @@ impl Server {
             confirmed_on_disk: insert,
             checked: 0,
             replaces: None,
+            clock: 0,
             spread: Spread::new(random),
         }
     }
 
     /// Commits a transaction.
     pub(super) fn commit(&mut self, random: &mut Random, facts: &mut Facts, bad: Bad) {
+        let only_others = random.one_in(4);
+        self.commit_to(random, facts, bad, only_others);
+    }
+
+    /// Commits a transaction that writes to no outbox.
+    pub(super) fn commit_others(&mut self, random: &mut Random, facts: &mut Facts) {
+        self.commit_to(random, facts, Bad { record_in: 0, row_in: 0, is_hopeless_too: false }, true);
+    }
+
+    fn commit_to(&mut self, random: &mut Random, facts: &mut Facts, bad: Bad, only_others: bool) {
         let length: u64 = random.pick(&[0, 0, 1, 1, 1, 2, 3, 5, 8, 30]);
         // A commit record may follow the one before at once: then a COMMIT and the next BEGIN share an LSN.
         let gap = random.pick(&[0, 0, 8, 64, 4096]) + 8 * length * u64::from(random.one_in(2));
@@ -139,7 +152,6 @@ impl Server {
         let identity =
             |ordinal| Identity { timeline: Timeline(self.timeline), commit_lsn: Lsn::new(commit_lsn), ordinal };
         let mut ordinal = 0;
-        let only_others = random.one_in(4);
         let changes = (0..length)
             .map(|_| match random.below(16) {
                 0..10 if !only_others => {
@@ -159,9 +171,21 @@ impl Server {
                 _ => Change::Logical,
             })
             .collect();
-        let commit_time = Timestamp::from_postgres_micros(i64::try_from(commit_lsn).unwrap() * 10);
+        let commit_time = self.time_at(commit_lsn);
         self.log.push(Transaction { commit_lsn, commit_end, commit_time, changes });
         self.insert = commit_end;
+    }
+
+    /// Somebody sets the server's clock, forwards or back. Whether back.
+    pub(super) fn set_clock(&mut self, random: &mut Random) -> bool {
+        let (span, is_back) = (i64::try_from(random.jump().as_micros()).unwrap(), random.one_in(2));
+        self.clock += if is_back { -span } else { span };
+        is_back
+    }
+
+    /// What the server's clock says when its log is here.
+    fn time_at(&self, wal: u64) -> Timestamp {
+        Timestamp::from_postgres_micros(i64::try_from(wal).unwrap() * 10 + self.clock)
     }
 
     /// Writes log that nobody decodes.
@@ -280,7 +304,8 @@ impl Server {
                 random.pick(&[stream.read, next.max(stream.read), stream.read + next.saturating_sub(stream.read) / 2]);
             stream.read
         };
-        Frame::Keepalive(Keepalive { wal_end: Lsn::new(wal_end), server_time: Timestamp::default(), reply_requested })
+        let server_time = self.time_at(self.insert);
+        Frame::Keepalive(Keepalive { wal_end: Lsn::new(wal_end), server_time, reply_requested })
     }
 
     fn next_message(&self, stream: &mut Stream, facts: &Facts, random: &mut Random) -> Frame {

@@ -1,6 +1,7 @@
 //! What one session promises, checked after every step from the outside.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::failure::Class;
 use crate::frame::Frame;
@@ -39,6 +40,8 @@ pub(super) struct Watch {
     pub(super) ending_since: Option<Moment>,
     pub(super) was_stopped: bool,
     pub(super) has_jumped: bool,
+    /// Time has jumped past the silence timeout: the slot may be another's.
+    has_overslept: bool,
 }
 
 impl Watch {
@@ -59,6 +62,7 @@ impl Watch {
             ending_since: None,
             was_stopped: false,
             has_jumped: false,
+            has_overslept: false,
         }
     }
 
@@ -96,6 +100,7 @@ impl Watch {
     /// A record is handed over: the first that came back, or else the next in the order of the log. Rows that are set aside are passed
     /// over; a letter may pass a row that is held.
     pub(super) fn publishing(&mut self, ticket: Ticket, event: usize, session: &Session) {
+        assert!(!self.has_overslept, "{ticket:?} left after a sleep in which the slot may have become another's");
         let ledger = &session.outbound.ledger;
         let is_letter = ledger.is_letter(ticket);
         let is_gone = |ticket: &Ticket| ledger.item(*ticket).is_none() || ledger.is_aside(*ticket);
@@ -161,6 +166,12 @@ impl Watch {
             }
         }
         true
+    }
+
+    /// Time has jumped so far, in which nobody polled.
+    pub(super) fn jumped(&mut self, span: Duration, settings: &Settings) {
+        self.has_jumped = true;
+        self.has_overslept |= span >= settings.silence_timeout;
     }
 
     pub(super) fn told(&mut self, now: Moment) {

@@ -26,6 +26,8 @@ pub(super) struct Weather {
     /// How often the catalogue answers, rather.
     pub(super) describe: u64,
     pub(super) jump: u64,
+    /// How often somebody sets the server's clock.
+    pub(super) clock: u64,
     pub(super) bad_record: u64,
     pub(super) bad_row: u64,
     pub(super) letters_fail: u64,
@@ -64,6 +66,12 @@ pub(super) struct Tally {
     pub(super) inventories: u64,
     pub(super) held: u64,
     pub(super) failed_letters: u64,
+    /// Jumps of the relay's clock, and those of a day and more.
+    pub(super) jumps: u64,
+    pub(super) jumps_of_days: u64,
+    /// Times that the server's clock was set forwards and back.
+    pub(super) clock_forth: u64,
+    pub(super) clock_back: u64,
 }
 
 impl Weather {
@@ -84,6 +92,7 @@ impl Weather {
             store_away: often(100),
             catalogue_away: often(60),
             jump: often(200),
+            clock: often(100),
             bad_record: often(4),
             bad_row: often(4),
             letters_fail: often(2),
@@ -134,6 +143,7 @@ impl Tally {
         let Self { descriptions, idle_answers, open_questions, .. } = *self;
         let Self { set_aside, parked, replayed, returned, letters_given_up, inventories, held, failed_letters, .. } =
             *self;
+        let Self { jumps, jumps_of_days, clock_forth, clock_back, .. } = *self;
         let seen = [
             [events, repeats, sessions, kills, resets],
             [stale_reports, skipped_transactions, skipped_rows, stopped, source_lost],
@@ -141,7 +151,8 @@ impl Tally {
         ];
         let described = [descriptions, idle_answers, open_questions];
         let letters = [set_aside, parked, replayed, returned, letters_given_up, inventories, held, failed_letters];
-        seen.as_flattened().iter().chain(&described).chain(&letters).all(|count| *count > 0)
+        let clocks = [jumps, jumps_of_days, clock_forth, clock_back];
+        seen.as_flattened().iter().chain(&described).chain(&letters).chain(&clocks).all(|count| *count > 0)
     }
 
     pub(super) fn add(&mut self, other: Self) {
@@ -172,6 +183,10 @@ impl Tally {
             inventories,
             held,
             failed_letters,
+            jumps,
+            jumps_of_days,
+            clock_forth,
+            clock_back,
         } = other;
         self.events += events;
         self.repeats += repeats;
@@ -199,5 +214,9 @@ impl Tally {
         self.inventories += inventories;
         self.held += held;
         self.failed_letters += failed_letters;
+        self.jumps += jumps;
+        self.jumps_of_days += jumps_of_days;
+        self.clock_forth += clock_forth;
+        self.clock_back += clock_back;
     }
 }

@@ -83,10 +83,15 @@ pub(super) use note;
 impl World {
     pub(super) fn new(seed: u64, journal: Option<Vec<String>>) -> Self {
         let mut random = Random::new(seed);
-        let now = Moment::since_origin(Duration::from_secs(1000));
-        let server = Server::new(&mut random);
         let settings = random_settings(&mut random);
         let weather = Weather::new(&mut random);
+        Self::of(random, settings, weather, journal)
+    }
+
+    pub(super) fn of(mut random: Random, settings: Settings, weather: Weather, journal: Option<Vec<String>>) -> Self {
+        let now = Moment::since_origin(Duration::from_secs(1000));
+        let server = Server::new(&mut random);
+        let seed = random.next();
         let position = Lsn::new(server.insert);
         let start = Start::at(position, Timeline(server.timeline), seed);
         let session = Session::new(settings.clone(), configured(false), start.clone(), now);
