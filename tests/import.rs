@@ -3,7 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use bytes::Bytes;
 use walpost::debezium::page;
+use walpost_core::lsn::Lsn;
+use walpost_core::port::{Sink as _, Ticket};
+use walpost_core::position::{Identity, Timeline};
+use walpost_core::record::{Headers, Record};
+use walpost_kafka::{Limits, Settings};
+use walpost_testkit::neighbour::OpenTransaction;
 use walpost_testkit::servers::shared_kafka;
 
 use crate::config::Folder;
@@ -397,4 +404,41 @@ fn a_takeover_within_a_transaction_outlives_a_kill_another_takeover_and_a_copy()
     assert_eq!(mark(&handover.rig), logged[2].lsn, "there and back");
     let owed: Vec<_> = logged[3..].iter().map(|row| row.id.clone()).collect();
     assert_eq!(handover.published(), owed);
+}
+
+#[test]
+fn an_offset_is_not_taken_over_while_an_open_transaction_may_hide_a_newer_one() {
+    let handover = Handover::new("handed_hidden");
+    let rig = &handover.rig;
+    let (topic, id) = (format!("offsets-{}", rig.database.name()), format!("worker-{}", rig.database.name()));
+    shared_kafka().create_topic_with(&topic, 2, &[("cleanup.policy", "compact")]).unwrap();
+    let confirmed = handover.number(&rig.slot("confirmed_flush_lsn"));
+    let offset = format!(r#"{{"lsn_commit":{confirmed},"lsn_proc":{confirmed},"messageType":"COMMIT"}}"#);
+    let record = Record {
+        identity: Identity { timeline: Timeline(1), commit_lsn: Lsn::new(1), ordinal: 0 },
+        topic: topic.as_str().into(),
+        key: Some(Bytes::from_static(br#"["orders",{"server":"app"}]"#)),
+        value: Some(Bytes::from(offset)),
+        headers: Headers::new(),
+        timestamp_ms: 1,
+        partition: Some(1),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let given = [("bootstrap.servers", shared_kafka().bootstrap())];
+        let settings = Settings::from_properties(given, Limits { records: 10, bytes: 1 << 20 }).unwrap();
+        let mut producer = walpost_kafka::Producer::new(settings).unwrap();
+        producer.publish(Ticket(0), &record).unwrap();
+        let done = producer.close(LIMIT).await;
+        assert!(done.iter().all(|delivery| delivery.outcome.is_ok()), "{done:?}");
+    });
+    let worker = OpenTransaction::begin(shared_kafka().bootstrap(), &id, &[&topic]).unwrap();
+    let from = format!("kafka:{topic}");
+    let refused = import(&[&handover.connector, "--offsets", &from]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(12), "{said}");
+    assert!(said.contains("there may be a newer offset") && said.contains("cannot be read from offset 0 on"), "{said}");
+    worker.commit().unwrap();
+    let taken = import(&[&handover.connector, "--offsets", &from]);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
 }

@@ -27,5 +27,6 @@ pub use checkpoints::{CheckpointError, CheckpointTopic, claimed};
 pub use letters::{LetterError, LetterMemory, LetterTopic, Letters};
 pub use producer::Producer;
 pub use settings::{Limits, SettingFault, Settings};
+pub use settle::settle_topic;
 pub use topic::{LastValues, ReadError, read_topic};
 pub use transactional::Transactional;

@@ -31,7 +31,7 @@ pub(crate) async fn settle(
 ) -> Result<bool, ReadError> {
     let (given, name) = (settings.clone(), topic.to_owned());
     let (written, reader) = beside(topic, move || {
-        let reader = topic::connect_to_undecided(&given, &name)?;
+        let reader = topic::connect_to_undecided(&given, None, &name)?;
         topic::partitions_of(&reader, &name, |id| id == partition)?;
         let written = topic::end_of(&reader, &name, partition)?;
         Ok((written, Reader::new(topic::connect(&given, None, &name)?)))
@@ -42,6 +42,31 @@ pub(crate) async fn settle(
         beside(topic, move || topic::end_of(&client, &name, partition)).await
     };
     wait_for(topic, written, limit, decided).await
+}
+
+/// The same of all partitions of a topic, for whoever may block: nothing else goes on meanwhile. `servers` are asked instead of those of the settings.
+///
+/// # Errors
+/// As there.
+pub fn settle_topic(settings: &Settings, servers: Option<&str>, topic: &str, limit: Duration) -> Result<(), ReadError> {
+    let of_all = topic::connect_to_undecided(settings, servers, topic)?;
+    let of_decided = topic::connect(settings, servers, topic)?;
+    let since = std::time::Instant::now();
+    for partition in topic::partitions_of(&of_all, topic, |_| true)? {
+        let written = topic::end_of(&of_all, topic, partition)?;
+        loop {
+            let offset = topic::end_of(&of_decided, topic, partition)?;
+            if offset >= written {
+                break;
+            }
+            let waited = since.elapsed();
+            if waited >= limit {
+                return Err(ReadError::Hidden { topic: topic.to_owned(), offset, waited });
+            }
+            std::thread::sleep(INTERVAL);
+        }
+    }
+    Ok(())
 }
 
 /// Asks how far a partition is decided until that is as far as this.

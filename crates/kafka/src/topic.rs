@@ -109,7 +109,7 @@ impl ReadError {
     }
 }
 
-/// The last value of each key of a topic. `servers` are asked instead of those of the settings.
+/// The last value of each key of a topic, as far as nobody [hides](crate::settle_topic) it. `servers` are asked instead of those of the settings.
 ///
 /// # Errors
 /// The topic is missing or too large, or the brokers cannot be reached or refuse.
@@ -163,10 +163,14 @@ pub(crate) fn connect(settings: &Settings, servers: Option<&str>, topic: &str) -
 }
 
 /// A client that also sees what no transaction has decided about.
-pub(crate) fn connect_to_undecided(settings: &Settings, topic: &str) -> Result<Client, ReadError> {
-    let mut config = config(settings, None);
+pub(crate) fn connect_to_undecided(
+    settings: &Settings,
+    servers: Option<&str>,
+    topic: &str,
+) -> Result<Client, ReadError> {
+    let mut config = config(settings, servers);
     config.set("isolation.level", "read_uncommitted");
-    create(&config, settings.servers(), topic)
+    create(&config, servers.unwrap_or_else(|| settings.servers()), topic)
 }
 
 fn create(config: &ClientConfig, servers: &str, topic: &str) -> Result<Client, ReadError> {

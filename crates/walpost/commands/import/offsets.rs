@@ -82,6 +82,11 @@ pub(super) struct Owner<'a> {
     pub(super) prefix: &'a str,
 }
 
+/// How long it is waited for the transactions of others, such as one that a worker left open when it was killed, before an offset is taken
+/// over.
+#[cfg(feature = "kafka")]
+const SETTLE_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// Makes the slot's confirmed position the checkpoint.
 ///
 /// # Errors
@@ -202,10 +207,19 @@ fn read_topic(settings: &Settings, topic: &str, servers: Option<&str>) -> Result
         let sentence = "the configuration names no broker whose topic could be read";
         return Err(Ended::with_sentence(Exit::Configuration, sentence));
     };
-    walpost_kafka::read_topic(kafka, servers, topic).map_err(|error| {
+    let refused = |error: walpost_kafka::ReadError| {
         let exit = if error.is_retried() { Exit::Unreachable } else { Exit::Configuration };
-        Ended::with_sentence(exit, walpost_core::failure::chain(&error))
-    })
+        let doubt = match error {
+            walpost_kafka::ReadError::Hidden { .. } => {
+                "there may be a newer offset than the one that can be seen; try again later: "
+            }
+            _ => "",
+        };
+        Ended::with_sentence(exit, format!("{doubt}{}", walpost_core::failure::chain(&error)))
+    };
+    // Who goes on from an older offset than the last publishes again what lies between the two.
+    walpost_kafka::settle_topic(kafka, servers, topic, SETTLE_LIMIT).map_err(refused)?;
+    walpost_kafka::read_topic(kafka, servers, topic).map_err(refused)
 }
 
 #[cfg(not(feature = "kafka"))]
