@@ -351,7 +351,8 @@ fn an_idle_relay_lets_the_slot_move_and_commands_look_after_the_checkpoint() {
     rig.insert("a", 1, 10);
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     relay.stop(LIMIT).unwrap().assert_success();
-    rig.call(&["checkpoint", "show"]).assert_said(0, &["of topic checkpoint-", "epoch 2"]);
+    // Two of init, which writes one before the slot is made, and that of the relay.
+    rig.call(&["checkpoint", "show"]).assert_said(0, &["of topic checkpoint-", "epoch 3"]);
     rig.call(&["checkpoint", "adopt-slot"]).assert_said(0, &["now stands at the slot's"]);
     let file = format!("file:{}", rig.walpost.folder().join("checkpoint").display());
     rig.call(&["checkpoint", "copy", "--to", &file]).assert_said(0, &["was copied"]);
@@ -501,7 +502,6 @@ fn assert_refused_until_adopted(rig: &Rig, from: i64) {
     let relay = rig.start_streaming();
     rig.consumer().read_ids(&rig.committed(), LIMIT).unwrap();
     relay.stop(LIMIT).unwrap().assert_success();
-    check(&rig.truth(), &seen(rig, shared_kafka())).assert_clean(Repeats::Allowed);
 }
 
 #[test]
@@ -519,6 +519,7 @@ fn a_checkpoint_that_is_gone_from_its_topic_or_with_it_is_never_taken_for_a_firs
     rig.start().wait(LIMIT).unwrap().assert_said(6, &[&topic, "run: walpost init"]);
     shared_kafka().create_topic_with(&topic, 1, &[("cleanup.policy", "compact")]).unwrap();
     assert_refused_until_adopted(&rig, 20);
+    check(&rig.truth(), &seen(&rig, shared_kafka())).assert_clean(Repeats::Allowed);
 }
 
 #[test]

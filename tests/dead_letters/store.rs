@@ -56,8 +56,10 @@ fn odd_letters() -> Vec<DeadLetter> {
         recorded(11, &|record| record.value = None),
         recorded(12, &|record| record.value = Some(Bytes::new())),
         recorded(13, &|record| record.value = Some(Bytes::from_static(b"made by a \xff\x00 converter"))),
-        recorded(14, &|record| (record.key, record.partition) = (None, Some(7))),
-        recorded(16, &|record| (record.timestamp_ms, record.is_dated_by_row) = (-1, true)),
+        recorded(14, &|record| {
+            (record.key, record.partition) = (None, Some(7));
+            (record.timestamp_ms, record.is_dated_by_row) = (-1, true);
+        }),
         recorded(15, &|record| record.topic = "größe\0 \\ ".into()),
         keyed(20, None, b""),
         keyed(21, Some(b""), "größe 東京 ✓".as_bytes()),

@@ -22,6 +22,9 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
+    /// The last ticket that fits.
+    pub(crate) const LAST: Ticket = Ticket((usize::MAX / 4) as u64);
+
     /// As a number that fits into a pointer; `None` once tickets have outgrown it.
     pub(crate) fn to_opaque(self) -> Option<usize> {
         let ticket = usize::try_from(self.ticket.0).ok()?;
@@ -136,12 +139,12 @@ mod tests {
             is_dated_by_row,
         };
         for (asks, dated) in [(false, false), (true, false), (false, true), (true, true)] {
-            for ticket in [0, 1, 2, 3, u64::MAX / 4] {
+            for ticket in [0, 1, 2, 3, Tag::LAST.0] {
                 let tag = tag(ticket, asks, dated);
                 assert_eq!(tag.to_opaque().map(Tag::from_opaque), Some(tag));
             }
         }
-        assert_eq!(tag(u64::MAX / 4 + 1, false, false).to_opaque(), None);
+        assert_eq!(tag(Tag::LAST.0 + 1, false, false).to_opaque(), None);
     }
 
     #[tokio::test]

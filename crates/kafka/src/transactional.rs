@@ -30,6 +30,7 @@ use walpost_core::position::{Checkpoint, Identity, Timeline};
 use walpost_core::record::{Headers, Record};
 
 use crate::checkpoints::form;
+use crate::inbox::Tag;
 use crate::letters::{GroupLetters, LetterTopic};
 use crate::producer::Producer;
 use crate::settings::{SettingFault, Settings};
@@ -45,8 +46,8 @@ const ABORT_LIMIT: Duration = Duration::from_secs(2);
 /// How long to wait before a full queue is offered the same again.
 const FULL: Duration = Duration::from_millis(20);
 
-/// The ticket of the checkpoint's record. No session comes so far: see [`Tag`](crate::inbox::Tag).
-const CHECKPOINT: Ticket = Ticket((usize::MAX / 2) as u64);
+/// The ticket of the checkpoint's record. No session comes so far: see [`Tag`].
+const CHECKPOINT: Ticket = Tag::LAST;
 
 /// The ticket of every record of a dead letter.
 const LETTER: Ticket = Ticket(CHECKPOINT.0 - 1);
