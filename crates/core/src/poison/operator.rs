@@ -133,6 +133,9 @@ impl Mark {
     }
 }
 
+/// Who marked a letter that goes by itself, in the place of an operator's name. There is no time of it: it is not done, it follows.
+pub const FOLLOWS: &str = "walpost (it follows what stood in front of it)";
+
 /// A letter without its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
@@ -206,4 +209,14 @@ pub struct Affected {
     pub in_front: i64,
     /// Those that stand behind all of them, unmarked.
     pub behind: i64,
+    /// How many of these, the first of them, go by themselves once the marked ones have ended.
+    pub following: i64,
+}
+
+impl Affected {
+    /// Nothing yet of this key.
+    #[must_use]
+    pub fn of(outbox: TableName, key: Option<String>, first: i64) -> Self {
+        Self { outbox, key, first, letters: 0, in_front: 0, behind: 0, following: 0 }
+    }
 }

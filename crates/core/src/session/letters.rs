@@ -248,7 +248,7 @@ impl Letters {
         let Some((_, conclusion)) = self.ends.answered(|(id, _)| *id == letter) else { return };
         self.store_answered();
         let Some(share) = self.replays.remove(&letter) else { return };
-        let is_ended = !matches!(conclusion, Conclusion::Returned(_));
+        let is_ended = conclusion.is_for_good();
         if is_ended {
             self.ended.insert(letter);
             self.became_roots.remove(&letter);
