@@ -179,13 +179,14 @@ impl LetterWriter {
         }
     }
 
-    /// Gives the task what there is to do, if it does nothing.
+    /// Gives the task what there is to do, if it does nothing. A look that is due comes first: of a key that has events all the time there is always one to
+    /// be set aside, and a look at a time is enough to learn that it need not be.
     fn begin(&mut self, wants_marked: bool) {
         if self.is_busy || self.is_gone {
             return;
         }
         let look = (wants_marked && Instant::now() >= self.look_at).then_some(Work::Look(self.is_overtaking));
-        if let Some(work) = self.next_work().or(look) {
+        if let Some(work) = look.or_else(|| self.next_work()) {
             self.is_busy = true;
             self.looking_since = matches!(work, Work::Look(_)).then(Instant::now);
             // Where the task is gone, its answers tell.

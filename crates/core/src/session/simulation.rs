@@ -30,6 +30,10 @@ use world::{World, note};
 
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
+/// How many transactions are committed at each turn by those who never rest.
+const BUSY_COMMITS: u64 = 4;
+/// How many letters are taken up at once when nothing goes wrong.
+const MARKED_AT_ONCE: usize = 100;
 /// How much of a failed run is shown.
 const SHOWN: usize = 60;
 
@@ -40,6 +44,9 @@ impl World {
             self.step();
         }
         self.clear_up();
+        self.until_while("a key that has events all the time leaves parking", Self::write_busily, |world| {
+            world.letters.is_empty() && world.session.parked_keys() == 0
+        });
         self.until("everything is delivered and confirmed", |world| {
             let end = world.server.log.last().map_or(0, |transaction| transaction.commit_end);
             world.session.received() >= Lsn::new(end)
@@ -101,7 +108,8 @@ impl World {
             self.finish_letters();
         }
         if self.random.one_in(4) {
-            self.look_for_marked();
+            let limit = self.random.index(4) + 1;
+            self.look_for_marked(limit);
         }
         if self.random.one_in(self.weather.operator)
             && let Some(what) = self.letters.look_after(&mut self.facts, &mut self.random)
@@ -123,6 +131,14 @@ impl World {
             let is_hopeless_too = self.settings.poison.on_bad_row != OnBadRow::Stop;
             let bad = Bad { record_in, row_in, is_hopeless_too };
             self.server.commit(&mut self.random, &mut self.facts, bad);
+        }
+    }
+
+    /// So that there is always more for the relay to read; and nothing bad.
+    fn write_busily(&mut self) {
+        let has_read_all = self.stream.as_ref().is_some_and(|stream| stream.has_read_all(&self.server));
+        for _ in 0..if has_read_all { BUSY_COMMITS } else { 0 } {
+            self.server.commit(&mut self.random, &mut self.facts, Bad::NONE);
         }
     }
 
@@ -234,7 +250,16 @@ impl World {
 
     /// Lets the world go on until the condition holds.
     fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        self.until_while(what, |_| {}, condition);
+    }
+
+    /// The same while something happens again and again.
+    fn until_while(&mut self, what: &str, mut happens: impl FnMut(&mut Self), condition: impl Fn(&Self) -> bool) {
         for _ in 0..3000 {
+            if condition(self) {
+                return;
+            }
+            happens(self);
             self.receive(30);
             for _ in 0..8 {
                 self.broker.work(&mut self.facts, &mut self.random);
@@ -245,7 +270,7 @@ impl World {
             self.finish_describing();
             self.finish_letters();
             self.letters.clear_up(&mut self.facts);
-            self.look_for_marked();
+            self.look_for_marked(MARKED_AT_ONCE);
             self.perform();
             if condition(self) {
                 return;
