@@ -324,10 +324,10 @@ fn hints(affected: &[Affected], mark: Mark, keeps_order: bool) {
             of_key(affected)
         );
     }
-    if let Some(affected) = first(|affected| affected.behind > affected.following).filter(|_| mark == Mark::Drop) {
+    if let Some(affected) = first(|affected| affected.staying > 0).filter(|_| mark == Mark::Drop) {
         say!(
             "behind them {} left to wait, for one with a reason of its own or whose mark was taken back: walpost dlq list --state waiting {}",
-            are(count(|affected| affected.behind - affected.following)),
+            are(count(|affected| affected.staying)),
             of_key(affected)
         );
     }

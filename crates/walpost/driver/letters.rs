@@ -42,6 +42,8 @@ pub struct LetterWriter {
     look_interval: Duration,
     /// How long a store that is behind is left alone.
     behind_wait: Duration,
+    /// When letters ended last: what is set aside soon after may follow them.
+    ended_at: Option<Instant>,
     /// Since when the task looks for marked letters, if that is what it does.
     looking_since: Option<Instant>,
     unread: Option<Unread>,
@@ -140,6 +142,7 @@ impl LetterWriter {
             look_at,
             look_interval,
             behind_wait,
+            ended_at: None,
             looking_since: None,
             unread: None,
             is_gone: false,
@@ -232,7 +235,12 @@ impl LetterWriter {
                 if marked.is_empty() { self.look_later() } else { self.look_at = Instant::now() }
             }
             Ok(Answer::Inventory(_)) => self.unread = None,
-            Ok(_) => {}
+            Ok(Answer::Concluded(_)) => self.ended_at = Some(Instant::now()),
+            Ok(Answer::SetAside(_)) => {
+                if self.ended_at.is_some_and(|ended_at| ended_at.elapsed() < self.look_interval) {
+                    self.look_at = Instant::now();
+                }
+            }
             Err(Failed::Look { reason, is_new }) => {
                 let since = self.unread.as_ref().map(|unread| unread.since);
                 *is_new = since.is_none();

@@ -209,7 +209,9 @@ pub struct Affected {
     pub in_front: i64,
     /// Those that stand behind all of them, unmarked.
     pub behind: i64,
-    /// How many of these, the first of them, go by themselves once the marked ones have ended.
+    /// How many of these stay where they are: a reason of their own keeps them, a mark that was taken back, or one of those.
+    pub staying: i64,
+    /// Those that stand behind all of them and go once they have ended, because they are marked to be sent or by themselves.
     pub following: i64,
 }
 
@@ -217,6 +219,6 @@ impl Affected {
     /// Nothing yet of this key.
     #[must_use]
     pub fn of(outbox: TableName, key: Option<String>, first: i64) -> Self {
-        Self { outbox, key, first, letters: 0, in_front: 0, behind: 0, following: 0 }
+        Self { outbox, key, first, letters: 0, in_front: 0, behind: 0, staying: 0, following: 0 }
     }
 }

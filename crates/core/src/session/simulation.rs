@@ -268,7 +268,9 @@ impl World {
             self.finish_saving();
             self.finish_reset();
             self.finish_describing();
-            self.finish_letters();
+            for _ in 0..8 {
+                self.finish_letters();
+            }
             self.letters.clear_up(&mut self.facts);
             self.look_for_marked(MARKED_AT_ONCE);
             self.perform();

@@ -49,20 +49,21 @@ const COUNT: &str = "SELECT count(*) FROM walpost.dead_letter AS letter WHERE {f
 const SHOW: &str =
     "SELECT {listed}, {columns} FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.id = $2";
 
-// Of those that are not marked, what lies there only because of its key keeps nobody waiting unless something else stands in front of it.
+// What lies there only because of its key keeps nobody waiting unless something else stands in front of it, and neither does what is to be sent.
 const PREVIEW: &str = "{selected}, touched AS (
     SELECT letter.queue, letter.outbox_schema, letter.outbox_table, letter.key, min(letter.id) AS first, max(letter.id) AS last, count(*) AS letters
     FROM selected JOIN walpost.dead_letter AS letter USING (id) GROUP BY 1, 2, 3, 4
 ), other AS (
-    SELECT touched.queue, letter.id > touched.last AS is_behind,
-        bool_and(letter.cause = 'parked' AND letter.marked_at IS NULL) OVER (PARTITION BY touched.queue ORDER BY letter.id) AS is_clear
+    SELECT touched.queue, letter.id > touched.last AS is_behind, letter.state = 'waiting' AS waits,
+        bool_and(letter.state = 'replay' OR letter.cause = 'parked' AND letter.marked_at IS NULL) OVER (PARTITION BY touched.queue ORDER BY letter.id)
+            AS goes
     FROM touched JOIN walpost.dead_letter AS letter ON letter.queue = touched.queue LEFT JOIN selected USING (id)
-    WHERE letter.relay = $1 AND letter.state = 'waiting' AND selected.id IS NULL
+    WHERE letter.relay = $1 AND letter.state IN ('waiting', 'replay') AND selected.id IS NULL
 )
-SELECT touched.*, coalesce(others.in_front, 0) AS in_front, coalesce(others.behind, 0) AS behind, coalesce(others.following, 0) AS following
+SELECT touched.*, coalesce(in_front, 0) AS in_front, coalesce(behind, 0) AS behind, coalesce(staying, 0) AS staying, coalesce(following, 0) AS following
 FROM touched LEFT JOIN (
-    SELECT queue, count(*) FILTER (WHERE NOT is_behind AND NOT is_clear) AS in_front, count(*) FILTER (WHERE is_behind) AS behind,
-        count(*) FILTER (WHERE is_behind AND is_clear) AS following
+    SELECT queue, count(*) FILTER (WHERE NOT is_behind AND waits AND NOT goes) AS in_front, count(*) FILTER (WHERE is_behind AND waits) AS behind,
+        count(*) FILTER (WHERE is_behind AND waits AND NOT goes) AS staying, count(*) FILTER (WHERE is_behind AND goes) AS following
     FROM other GROUP BY queue
 ) AS others USING (queue) ORDER BY touched.first";
 
@@ -212,6 +213,7 @@ fn affected(row: &Row) -> Result<Affected, Error> {
         letters: field(row, "letters")?,
         in_front: field(row, "in_front")?,
         behind: field(row, "behind")?,
+        staying: field(row, "staying")?,
         following: field(row, "following")?,
     })
 }

@@ -166,11 +166,12 @@ pub(super) fn preview(index: &Index, selection: &Selection, now: Timestamp) -> V
         let key = seen.key().map(|key| String::from_utf8_lossy(&key.key).into_owned());
         let new = || Affected::of(seen.details.table.clone(), key, seen.id);
         let group = (seen.letter.queue.as_ref(), &seen.details.table);
-        let touched = groups.entry(group).or_insert_with(|| Touched { affected: new(), last: seen.id, is_clear: true });
+        let touched = groups.entry(group).or_insert_with(|| Touched { affected: new(), last: seen.id, goes: true });
         touched.affected.letters += 1;
         touched.last = seen.id;
     }
-    for seen in all(index).filter(|seen| seen.state == State::Waiting && !ids.contains(&seen.id)) {
+    let are_others = |seen: &Seen<'_>| matches!(seen.state, State::Waiting | State::Replay) && !ids.contains(&seen.id);
+    for seen in all(index).filter(are_others) {
         let Some(queue) = &seen.letter.queue else { continue };
         if let Some(touched) = groups.get_mut(&(Some(queue), &seen.details.table)) {
             touched.count(seen);
@@ -187,21 +188,18 @@ struct Touched {
     /// The last of its letters that are marked.
     last: i64,
     /// Nothing was counted yet that keeps what is behind it waiting.
-    is_clear: bool,
+    goes: bool,
 }
 
 impl Touched {
-    /// The next of those that are not marked.
+    /// The next of those that are not chosen and wait or are to be sent.
     fn count(&mut self, seen: Seen<'_>) {
-        let Self { affected, last, is_clear } = self;
-        *is_clear &= seen.may_follow();
-        match seen.id > *last {
-            true => {
-                affected.behind += 1;
-                affected.following += i64::from(*is_clear);
-            }
-            // One that goes by itself keeps nobody waiting.
-            false => affected.in_front += i64::from(!*is_clear),
-        }
+        let Self { affected, last, goes } = self;
+        let (waits, is_behind) = (seen.state == State::Waiting, seen.id > *last);
+        *goes &= !waits || seen.may_follow();
+        affected.in_front += i64::from(!is_behind && waits && !*goes);
+        affected.behind += i64::from(is_behind && waits);
+        affected.staying += i64::from(is_behind && waits && !*goes);
+        affected.following += i64::from(is_behind && *goes);
     }
 }
