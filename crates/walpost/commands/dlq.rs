@@ -296,7 +296,7 @@ fn what_now(mark: Mark, count: i64) -> String {
             "{letters} marked\na relay that runs gives them up within seconds; what is left: walpost dlq list --state drop"
         ),
         Mark::Nothing => format!(
-            "{letters} not marked any more\nthey and what is behind them wait until they are marked again, by walpost dlq replay or drop; what the relay was quicker to end: walpost dlq list --state sent,dropped"
+            "{letters} not marked any more\nthey and what is behind them wait until they are marked again; what the relay was quicker to end: walpost dlq list --state sent,dropped"
         ),
     }
 }

@@ -44,7 +44,7 @@ impl World {
             self.step();
         }
         self.clear_up();
-        self.until_while("a key that has events all the time leaves parking", Self::write_busily, |world| {
+        self.until_busily("a key that has events all the time leaves parking", |world| {
             world.letters.is_empty() && world.session.parked_keys() == 0
         });
         self.until("everything is delivered and confirmed", |world| {
@@ -88,7 +88,7 @@ impl World {
             15..17 => self.write(),
             17 => self.finish_saving(),
             18 => self.finish_reset(),
-            _ => self.pass_time(),
+            _ => self.pass_time(Duration::MAX),
         }
         self.look_after_letters();
         if self.random.one_in(self.weather.describe) {
@@ -157,12 +157,12 @@ impl World {
         self.report_again(session, delivery);
     }
 
-    /// To the next deadline, or not quite. The network is slow, but not so slow that nothing comes all the while.
-    fn pass_time(&mut self) {
+    /// To the next deadline, or not quite, and no further than so. The network is slow, but not so slow that nothing comes all the while.
+    fn pass_time(&mut self, most: Duration) {
         self.perform();
         self.receive(1);
         self.perform();
-        let wait = self.session.deadline(self.now).since(self.now);
+        let wait = self.session.deadline(self.now).since(self.now).min(most);
         let wait = if self.random.one_in(2) { wait } else { wait.mul_f64(0.01 * self.random.between(1, 99) as f64) };
         self.now = self.now.after(wait);
         self.perform();
@@ -250,11 +250,21 @@ impl World {
 
     /// Lets the world go on until the condition holds.
     fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
-        self.until_while(what, |_| {}, condition);
+        self.until_while(what, Duration::MAX, |_| {}, condition);
     }
 
-    /// The same while something happens again and again.
-    fn until_while(&mut self, what: &str, mut happens: impl FnMut(&mut Self), condition: impl Fn(&Self) -> bool) {
+    /// The same while events are written all the time, and everybody is quick.
+    fn until_busily(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        self.until_while(what, Duration::from_millis(100), Self::write_busily, condition);
+    }
+
+    fn until_while(
+        &mut self,
+        what: &str,
+        most: Duration,
+        mut happens: impl FnMut(&mut Self),
+        condition: impl Fn(&Self) -> bool,
+    ) {
         for _ in 0..3000 {
             if condition(self) {
                 return;
@@ -279,10 +289,7 @@ impl World {
             }
             let is_idle = self.stream.as_ref().is_none_or(|stream| stream.has_read_all(&self.server) || stream.is_mute);
             if is_idle || !self.session.wants_frames() {
-                self.pass_time();
-            }
-            if condition(self) {
-                return;
+                self.pass_time(most);
             }
         }
         panic!("it never comes true that {what}");

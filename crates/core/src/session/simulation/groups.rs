@@ -665,9 +665,6 @@ impl World {
             {
                 self.pass_time();
             }
-            if condition(self) {
-                return;
-            }
         }
         panic!("it never comes true that {what}");
     }
