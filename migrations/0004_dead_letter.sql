@@ -22,9 +22,11 @@ CREATE TABLE IF NOT EXISTS walpost.dead_letter (
     key               text        COLLATE "C",
     -- Whose order is kept: the SHA-256 of outbox, route and key. NULL has no order to keep.
     queue             bytea,
-    -- waiting: for an operator. replay, drop: an operator asked for it and the relay has still to do it. sent, dropped: ended.
+    -- waiting: for an operator, or for the letters of its key in front of it. replay, drop: an operator asked for it and the relay has still to do it;
+    -- replay also where it goes by itself. sent, dropped: ended.
     state             text        NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'replay', 'drop', 'sent', 'dropped')),
-    -- row: it is bad. route: its topic is missing or forbidden. parked: it waits for a letter of its key.
+    -- row: it is bad. route: its topic is missing or forbidden. parked: it lies there only because of its key, and goes by itself as soon as nothing of that
+    -- stands in front of it.
     cause             text        NOT NULL CHECK (cause IN ('row', 'route', 'parked')),
     reason            text        CHECK (reason IS NOT NULL OR cause = 'parked'),
     attempts          integer     NOT NULL DEFAULT 1,
@@ -45,7 +47,7 @@ CREATE TABLE IF NOT EXISTS walpost.dead_letter (
     insert_message    bytea       NOT NULL,
     -- Where the letter keeps a reference to its row: the SHA-256 of the whole message, of which the one above has the key alone.
     row_sha256        bytea,
-    -- Who asked for replay or drop, and when.
+    -- Who asked for replay or drop or took that back, and when. One that goes by itself has no time.
     marked_by         text,
     marked_at         timestamptz,
     -- Whether replay means the row as it is by then, where the letter keeps a reference and the row was changed.
@@ -58,7 +60,7 @@ CREATE TABLE IF NOT EXISTS walpost.dead_letter (
 -- PostgreSQL compresses some 10 MB a second by default: a large row would take longer than a relay waits.
 ALTER TABLE walpost.dead_letter ALTER payload SET STORAGE EXTERNAL, ALTER insert_message SET STORAGE EXTERNAL;
 
--- The heads of the queues, without reading what waits behind them.
+-- The heads and the tails of the queues, without reading what waits between them.
 CREATE INDEX IF NOT EXISTS dead_letter_open ON walpost.dead_letter (relay, queue, id) WHERE state IN ('waiting', 'replay', 'drop');
 -- What the relay has to do. Nearly always empty.
 CREATE INDEX IF NOT EXISTS dead_letter_marked ON walpost.dead_letter (relay, queue, id) WHERE state IN ('replay', 'drop');

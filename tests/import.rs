@@ -421,6 +421,7 @@ fn an_offset_is_not_taken_over_while_an_open_transaction_may_hide_a_newer_one() 
         value: Some(Bytes::from(offset)),
         headers: Headers::new(),
         timestamp_ms: 1,
+        is_dated_by_row: false,
         partition: Some(1),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -203,7 +203,7 @@ fn what_can_fit_no_letter_or_fits_all_by_mistake_is_refused_and_a_key_is_whateve
     desk.dlq(&["unmark", "--id", "1", "--state", "waiting", "--yes"]).assert_said(0, &["nothing was changed"]);
     desk.set_aside(&[letter(20, "new\nline", Cause::Parked)]);
     let dropped = desk.dlq(&["drop", "--id", "4"]);
-    dropped.assert_said(0, &[r"walpost dlq replay --outbox public.outbox --key $'new\nline'"]);
+    dropped.assert_said(0, &[r"walpost dlq drop --state waiting,replay --outbox public.outbox --key $'new\nline'"]);
 }
 
 #[test]
@@ -241,35 +241,75 @@ fn a_replay_takes_along_what_waits_behind_and_tells_what_stands_in_front() {
         &["3 letters are marked", "a relay that runs sends them within seconds", "walpost dlq list --state replay"],
     );
     assert_eq!(desk.states(), "1 replay, 2 replay, 3 replay, 4 waiting, 5 waiting, 6 waiting");
-    desk.dlq(&["replay", "--id", "4", "--only", "--yes"]).assert_said(0, &["1 letter is marked"]);
-    assert_eq!(desk.next(), [1, 2, 3, 4]);
+    desk.dlq(&["replay", "--id", "4", "--yes"]).assert_said(0, &["2 letters are marked"]);
+    assert_eq!(desk.next(), [1, 2, 3, 4, 5]);
     let by = desk
         .value("SELECT DISTINCT marked_by FROM walpost.dead_letter WHERE state = 'replay' AND marked_at > first_at");
     assert!(by.starts_with("postgres (alice@"), "{by}");
 }
 
 #[test]
-fn a_drop_leaves_what_waits_behind_and_says_how_to_send_it() {
+fn a_drop_says_what_goes_by_itself_behind_it_and_how_that_is_given_up_too() {
     let mut desk = Desk::new("drop");
     two_queues(&mut desk);
-    desk.dlq(&["drop", "--id", "1", "--yes"]).assert_said(
-        0,
-        &[
-            "1 letter is marked",
-            "behind them wait letters of the same keys",
-            "walpost dlq replay --outbox public.outbox --key a",
-        ],
-    );
+    let all_of_a = "walpost dlq drop --state waiting,replay --outbox public.outbox --key a";
+    let words = ["this would mark 1 letter to be given up", "behind them 2 letters go by themselves then", all_of_a];
+    desk.dlq(&["drop", "--id", "1"]).assert_said(0, &words);
+    desk.dlq(&["drop", "--id", "4"]).assert_said(0, &["behind them 1 letter goes by itself then"]);
+    desk.dlq(&["drop", "--id", "1,4"]).assert_said(0, &["behind them 3 letters go by themselves then", all_of_a]);
+    let whole = desk.dlq(&["drop", "--key", "a"]);
+    whole.assert_said(0, &["this would mark 3 letters"]);
+    assert!(!whole.output.contains("behind them"), "{}", whole.output);
+    // One with a reason of its own, between others of its key.
+    desk.set_aside(&[letter(7, "a", bad("odd")), letter(8, "a", Cause::Parked)]);
+    let words = [
+        "behind them 2 letters go by themselves then",
+        "behind them 2 letters are left to wait",
+        "walpost dlq list --state waiting --outbox public.outbox --key a",
+    ];
+    desk.dlq(&["drop", "--id", "1"]).assert_said(0, &words);
+    let both = desk.dlq(&["drop", "--id", "1,7"]);
+    both.assert_said(0, &["behind them 1 letter goes by itself then"]);
+    assert!(!both.output.contains("in front of them") && !both.output.contains("left to wait"), "{}", both.output);
+    desk.dlq(&["drop", "--id", "7"]).assert_said(0, &["in front of them stand letters", "1 letter is left to wait"]);
+
+    desk.dlq(&["drop", "--id", "1", "--yes"])
+        .assert_said(0, &["1 letter is marked", "2 letters go by themselves then"]);
+    assert_eq!(desk.states(), "1 drop, 2 waiting, 3 waiting, 4 waiting, 5 waiting, 6 waiting, 7 waiting, 8 waiting");
     // What is marked to be given up is not sent by a wider replay.
-    desk.dlq(&["replay", "--outbox", "public.outbox", "--key", "a", "--yes"]).assert_said(0, &["2 letters are marked"]);
-    assert_eq!(desk.states(), "1 drop, 2 replay, 3 replay, 4 waiting, 5 waiting, 6 waiting");
+    desk.dlq(&["replay", "--outbox", "public.outbox", "--key", "a", "--yes"]).assert_said(0, &["4 letters are marked"]);
+    assert_eq!(desk.states(), "1 drop, 2 replay, 3 replay, 4 waiting, 5 waiting, 6 waiting, 7 replay, 8 replay");
     desk.dlq(&["unmark", "--key", "a", "--state", "replay", "--yes"])
-        .assert_said(0, &["2 letters are not marked any more"]);
-    desk.dlq(&["replay", "--id", "1", "--state", "drop", "--only", "--yes"]).assert_said(0, &["1 letter is marked"]);
-    assert_eq!(desk.states(), "1 replay, 2 waiting, 3 waiting, 4 waiting, 5 waiting, 6 waiting");
+        .assert_said(0, &["4 letters are not marked any more", "wait until they are marked again"]);
+    desk.dlq(&["drop", "--id", "1", "--state", "drop"]).assert_said(0, &["behind them 4 letters are left to wait"]);
+    desk.dlq(&["replay", "--id", "1", "--state", "drop", "--yes"]).assert_said(0, &["5 letters are marked"]);
     desk.conclude(1, Conclusion::Sent);
-    desk.dlq(&["unmark", "--all", "--yes"]).assert_said(0, &["no letter fits"]);
+    desk.dlq(&["unmark", "--all", "--yes"]).assert_said(0, &["4 letters are not marked any more"]);
     assert_eq!(fitting(&desk, &["--state", "sent"]), [1]);
+}
+
+#[test]
+fn what_an_operator_unmarks_lies_there_until_it_is_marked_again_and_what_the_relay_marked_can_be_unmarked_too() {
+    let mut desk = Desk::new("unmarked");
+    two_queues(&mut desk);
+    // Not marked, and told to wait all the same.
+    desk.dlq(&["unmark", "--key", "b", "--state", "waiting", "--yes"])
+        .assert_said(0, &["1 letter is not marked any more"]);
+    desk.dlq(&["unmark", "--key", "b", "--state", "waiting", "--yes"]).assert_said(0, &["nothing was changed"]);
+    desk.dlq(&["drop", "--id", "1,4", "--yes"])
+        .assert_said(0, &["2 letters go by themselves", "1 letter is left to wait"]);
+    desk.conclude(1, Conclusion::Dropped);
+    desk.conclude(4, Conclusion::Dropped);
+    assert_eq!(desk.states(), "1 dropped, 2 replay, 3 replay, 4 dropped, 5 waiting, 6 waiting");
+    desk.dlq(&["show", "2"]).assert_said(0, &["marked:     by walpost (it follows what stood in front of it)"]);
+    desk.dlq(&["unmark", "--id", "2", "--yes"]).assert_said(0, &["1 letter is not marked any more"]);
+    assert_eq!(desk.next(), [0; 0], "and the one behind it waits for it");
+    let mut again = store_of(&desk.database, desk.database.name());
+    desk.wait(again.inventory()).unwrap();
+    desk.set_aside(&[letter(8, "b", Cause::Parked)]);
+    assert_eq!(desk.states(), "1 dropped, 2 waiting, 3 replay, 4 dropped, 5 waiting, 6 waiting, 7 waiting");
+    desk.dlq(&["replay", "--all", "--yes"]).assert_success();
+    assert_eq!(desk.next(), [2, 3, 5, 6, 7]);
 }
 
 #[test]

@@ -324,6 +324,68 @@ fn a_row_of_many_megabytes_is_stored_once_and_comes_back() {
     desk.dlq(&["show", "1"]).assert_said(0, &["209715200 bytes, of which 65536 are shown"]);
 }
 
+/// `id state` with who marked it, of all letters that have not ended.
+fn open(desk: &Desk) -> String {
+    desk.value(
+        "SELECT coalesce(string_agg(concat_ws(' ', id, state, marked_by), ', ' ORDER BY id), '') FROM walpost.dead_letter WHERE state IN ('waiting', 'replay', 'drop')",
+    )
+    .replace(" walpost (it follows what stood in front of it)", "*")
+}
+
+#[test]
+fn what_lies_there_only_because_of_its_key_is_marked_once_nothing_stands_in_front_of_it() {
+    let mut desk = Desk::new("followed");
+    two_queues(&mut desk);
+    desk.set_aside(&[letter(6, "a", bad("odd")), letter(7, "a", Cause::Parked)]);
+    desk.database.psql("UPDATE walpost.dead_letter SET state = 'drop', marked_at = now() WHERE id = 1").unwrap();
+    assert_eq!(desk.next(), [1]);
+    desk.conclude(1, Conclusion::Dropped);
+    assert_eq!(open(&desk), "2 replay*, 3 replay*, 4 waiting, 5 waiting, 6 waiting, 7 waiting, 8 waiting");
+    assert_eq!(desk.next(), [2, 3]);
+    // It has a cause of its own by now, and nobody marked it.
+    desk.conclude(2, Conclusion::Returned("odd".to_owned()));
+    assert_eq!(desk.next(), [0; 0]);
+    assert_eq!(open(&desk), "2 waiting, 3 replay*, 4 waiting, 5 waiting, 6 waiting, 7 waiting, 8 waiting");
+    // The answer is lost, and it is said again.
+    for _ in 0..2 {
+        let ends =
+            [(LetterId(2), Conclusion::Sent), (LetterId(3), Conclusion::Sent), (LetterId(7), Conclusion::Dropped)];
+        desk.runtime.block_on(desk.store.conclude(&ends)).unwrap();
+        assert_eq!(open(&desk), "4 waiting, 5 waiting, 6 waiting, 8 replay*");
+    }
+    // What is set aside behind it goes too, up to one that is bad itself; and where none lies there, what only waited for that.
+    let behind = [letter(20, "a", Cause::Parked), letter(21, "a", bad("odd")), letter(22, "a", Cause::Parked)];
+    desk.set_aside(
+        &[
+            &behind[..],
+            &[letter(23, "b", Cause::Parked), letter(24, "c", Cause::Parked), letter(25, "c", Cause::Parked)],
+        ]
+        .concat(),
+    );
+    let expected = "4 waiting, 5 waiting, 6 waiting, 8 replay*, 9 replay*, 10 waiting, 11 waiting, 12 waiting, 13 replay*, 14 replay*";
+    assert_eq!(open(&desk), expected);
+    // All that comes again keeps its state and its place; what ended does not stand in front of what comes behind it.
+    desk.set_aside(&[&behind[..], &[letter(0, "a", bad("odd"))]].concat());
+    assert_eq!(open(&desk), expected);
+    desk.database.psql("UPDATE walpost.dead_letter SET state = 'dropped', ended_at = now() WHERE key = 'b'").unwrap();
+    desk.set_aside(&[letter(3, "b", bad("odd")), letter(30, "b", Cause::Parked)]);
+    assert_eq!(
+        desk.value("SELECT max(id) || ' ' || (array_agg(state ORDER BY id DESC))[1] FROM walpost.dead_letter"),
+        "20 replay"
+    );
+}
+
+#[test]
+fn an_inventory_finds_what_nothing_stands_in_front_of_though_nobody_ended_that() {
+    let mut desk = Desk::new("healed");
+    two_queues(&mut desk);
+    desk.database.psql("DELETE FROM walpost.dead_letter WHERE id IN (1, 4); UPDATE walpost.dead_letter SET marked_at = now() WHERE id = 3").unwrap();
+    assert_eq!(desk.next(), [0; 0]);
+    assert_eq!(desk.runtime.block_on(desk.store.inventory()).unwrap().letters, 4);
+    assert_eq!(open(&desk), "2 replay*, 3 waiting, 5 replay*, 6 waiting", "the third was told to wait");
+    assert_eq!(desk.next(), [2, 5]);
+}
+
 #[test]
 fn a_long_queue_costs_the_next_letter_no_more_than_a_short_one() {
     let mut desk = Desk::new("long");
@@ -350,6 +412,23 @@ fn a_long_queue_costs_the_next_letter_no_more_than_a_short_one() {
         .unwrap();
     let long = fastest(&mut desk, &[1, 2]);
     assert!(long < 5 * short + Duration::from_millis(20), "{long:?} beside {short:?}");
+
+    // To end the first, and to set one aside behind the last.
+    let since = Instant::now();
+    desk.set_aside(&[letter(60_000, "b", Cause::Parked)]);
+    desk.set_aside(&[letter(60_001, "a", Cause::Parked)]);
+    let set_aside = since.elapsed();
+    desk.database.psql("UPDATE walpost.dead_letter SET state = 'waiting', marked_by = NULL WHERE id > 2").unwrap();
+    desk.database.psql("VACUUM ANALYZE walpost.dead_letter").unwrap();
+    let since = Instant::now();
+    desk.conclude(1, Conclusion::Sent);
+    let concluded = since.elapsed();
+    eprintln!("set aside in {set_aside:?}, ended in {concluded:?}");
+    assert!(set_aside.max(concluded) < Duration::from_secs(1), "{set_aside:?} and {concluded:?}");
+    let marked = desk.value("SELECT count(*) FROM walpost.dead_letter WHERE state = 'replay' AND id > 2");
+    assert!((1..2000).contains(&marked.parse::<i64>().unwrap()), "{marked}: so many at once, and the others later");
+    let next = desk.marked(false);
+    assert!(next.len() > 1, "{next:?}");
 }
 
 #[test]
@@ -360,7 +439,7 @@ fn a_mark_that_is_set_while_the_letter_is_under_way_outlives_its_return() {
     assert_eq!(desk.next(), [1, 2, 3, 4, 5, 6]);
     // Meanwhile the operators have thought better of it: of one by a drop, of the next by a drop and a replay.
     desk.dlq(&["drop", "--id", "1,4", "--state", "replay", "--yes"]).assert_success();
-    desk.dlq(&["replay", "--id", "4", "--state", "drop", "--only", "--yes"]).assert_success();
+    desk.dlq(&["replay", "--id", "4", "--state", "drop", "--yes"]).assert_success();
     let returned = || Conclusion::Returned("still too large".to_owned());
     for id in [1, 4, 6] {
         desk.conclude(id, returned());

@@ -122,7 +122,7 @@ pub enum Cause {
     Row(String),
     /// Its route is closed, for this reason: a root cause.
     Route(String),
-    /// A letter of its key lies there, and it waits for that one.
+    /// A letter of its key lies there, and it waits for that one. It goes by itself as soon as nothing of its key stands in front of it.
     Parked,
 }
 
@@ -211,7 +211,7 @@ pub enum Request {
     Drop,
 }
 
-/// A letter that an operator marked.
+/// A letter that an operator marked, or that goes by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
     /// Which.
@@ -248,6 +248,17 @@ pub enum Conclusion {
     Dropped,
     /// It failed again, for this reason, and lies there unmarked; for a reason of its own from now on, if it waited for another one.
     Returned(String),
+}
+
+impl Conclusion {
+    /// Whether it lies there no more.
+    #[must_use]
+    pub fn is_for_good(&self) -> bool {
+        match self {
+            Self::Sent | Self::Dropped => true,
+            Self::Returned(_) => false,
+        }
+    }
 }
 
 /// A key of which letters lie there.

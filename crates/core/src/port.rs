@@ -147,6 +147,10 @@ pub trait Checkpoints {
 }
 
 /// Where rows are set aside. Only the relay writes letters and ends them; an operator marks them.
+///
+/// A letter that lies there only because of its key ([`Cause::Parked`](crate::poison::Cause::Parked)) goes by itself as soon as nothing of its key stands
+/// in front of it: a store takes it for marked for replay, unless an operator took a mark of it back, once all in front of it have ended or are marked for that. One that
+/// comes back lies there for a reason of its own from then on, and those behind it wait.
 pub trait DeadLetters {
     /// Why the store did not answer.
     type Error: std::error::Error + Send + Sync + 'static;
@@ -164,8 +168,8 @@ pub trait DeadLetters {
     /// The store cannot be written, or nobody knows whether it was; the rows are still owed.
     fn set_aside(&mut self, letters: &[DeadLetter]) -> impl Future<Output = Result<Vec<bool>, Self::Error>>;
 
-    /// The next letters that an operator marked, at most `limit` and in order. Of each key they begin with the first that is neither sent nor dropped, and
-    /// end in front of one that is not marked. With `is_overtaking` the unmarked ones do not stand in the way.
+    /// The next letters that an operator marked, or that go by themselves, at most `limit` and in order. Of each key they begin with the first that is neither
+    /// sent nor dropped, and end in front of one that is neither. With `is_overtaking` the unmarked ones do not stand in the way.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -264,6 +264,7 @@ impl Session {
         for marked in marked.into_iter().filter(|marked| has_places || marked.request == Request::Drop) {
             self.outbound.on_marked(marked);
         }
+        self.outbound.letters.see_what_leaves(self.polled_at);
     }
 
     /// The outcome of [`Action::ResetSink`].

@@ -158,8 +158,8 @@ pub struct LetterTopic {
     /// What was to be ended since the index was read.
     ending: BTreeSet<LetterId>,
     settle_limit: Duration,
-    /// The marks of the letters that were told of: what is read later may hold others, which nobody has acted upon.
-    told: BTreeMap<LetterId, i64>,
+    /// The marks of the letters that were told of, where they have any: what is read later may hold others, which nobody has acted upon.
+    told: BTreeMap<LetterId, Option<i64>>,
 }
 
 impl LetterTopic {
@@ -319,7 +319,7 @@ impl DeadLetters for LetterTopic {
         let chosen = {
             let index = self.reader.index();
             let chosen = index.marked(limit, ANSWER_BYTES, is_overtaking);
-            self.told.extend(chosen.iter().filter_map(|(id, ..)| Some((*id, index.mark_of(*id)?))));
+            self.told.extend(chosen.iter().map(|(id, ..)| (*id, index.mark_of(*id))));
             chosen
         };
         if chosen.is_empty() {

@@ -64,21 +64,25 @@ pub(super) enum Dlq {
     Show(Show),
     /// Mark letters to be sent again, with those of their keys that wait behind them
     #[command(
-        long_about = "Marks letters to be sent again; the relay sends them, in order. Each takes along the letters of its key that wait behind it, unless --only \
-                      is given. Without --yes it says what would be marked, and marks nothing.",
+        long_about = "Marks letters to be sent again; the relay sends them, in order. Each takes along the letters of its key that wait behind it, and what is set \
+                      aside behind those goes by itself. Without --yes it says what would be marked, and marks nothing.",
         after_help = REPLAY_EXAMPLES,
         mut_arg("state", of_state("waiting"))
     )]
     Replay(Replay),
     /// Mark letters to be given up: they are never sent
     #[command(
-        long_about = "Marks letters to be given up: the relay never sends them. Those of the same keys that wait behind them stay, and can then be replayed. Without \
-                      --yes it says what would be marked, and marks nothing.",
+        long_about = "Marks letters to be given up: the relay never sends them. Those that only wait behind them are sent by themselves then, unless they are given \
+                      up too, as by --key. Without --yes it says what would be marked, and marks nothing.",
         mut_arg("state", of_state("waiting"))
     )]
     Drop(Marking),
     /// Take marks back that the relay has not acted upon yet
-    #[command(mut_arg("state", of_state("replay and drop")))]
+    #[command(
+        long_about = "Takes marks back that the relay has not acted upon yet, also those of letters that go by themselves. Such letters, and those behind them, lie \
+                      there until they are marked again. Without --yes it says what would change, and changes nothing.",
+        mut_arg("state", of_state("replay and drop"))
+    )]
     Unmark(Marking),
 }
 
@@ -115,9 +119,6 @@ pub(super) struct Show {
 pub(super) struct Replay {
     #[command(flatten)]
     marking: Marking,
-    /// Leave the letters alone that wait behind those that fit
-    #[arg(long)]
-    only: bool,
     /// Send rows as they are by now, where letters keep references and the rows were changed
     #[arg(long)]
     changed: bool,
@@ -189,9 +190,9 @@ impl Dlq {
                 };
                 (config, commands::Dlq::Show { id, form, fetches: fetch })
             }
-            Self::Replay(Replay { marking, only, changed }) => {
+            Self::Replay(Replay { marking, changed }) => {
                 let mark = if changed { Mark::ReplayChanged } else { Mark::Replay };
-                marking.into_action(mark, !only, &[State::Waiting])
+                marking.into_action(mark, true, &[State::Waiting])
             }
             Self::Drop(marking) => marking.into_action(Mark::Drop, false, &[State::Waiting]),
             Self::Unmark(marking) => marking.into_action(Mark::Nothing, false, &[State::Replay, State::Drop]),

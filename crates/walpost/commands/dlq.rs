@@ -287,7 +287,7 @@ async fn mark(desk: &mut Desk, marking: Marking, keeps_order: bool) -> Outcome {
 
 /// What was done, and what happens next.
 fn what_now(mark: Mark, count: i64) -> String {
-    let letters = format!("{} {}", counted(count), if count == 1 { "is" } else { "are" });
+    let letters = are(count);
     match mark {
         Mark::Replay | Mark::ReplayChanged => format!(
             "{letters} marked\na relay that runs sends them within seconds, in order; what is left: walpost dlq list --state replay"
@@ -296,7 +296,7 @@ fn what_now(mark: Mark, count: i64) -> String {
             "{letters} marked\na relay that runs gives them up within seconds; what is left: walpost dlq list --state drop"
         ),
         Mark::Nothing => format!(
-            "{letters} not marked any more\nwhat the relay was quicker to end: walpost dlq list --state sent,dropped"
+            "{letters} not marked any more\nthey and what is behind them wait until they are marked again; what the relay was quicker to end: walpost dlq list --state sent,dropped"
         ),
     }
 }
@@ -313,12 +313,28 @@ fn hints(affected: &[Affected], mark: Mark, keeps_order: bool) {
             of_key(affected)
         );
     }
-    if let Some(affected) = first(|affected| affected.behind > 0).filter(|_| mark == Mark::Drop) {
+    let count = |of: fn(&Affected) -> i64| affected.iter().map(of).sum::<i64>();
+    if let Some(affected) = first(|affected| affected.following > 0).filter(|_| mark == Mark::Drop) {
         say!(
-            "behind them wait letters of the same keys; to send those too, run: walpost dlq replay {}",
+            "behind them {} then, to be sent in order; to give up all of a key, run: walpost dlq drop --state waiting,replay {}",
+            match count(|affected| affected.following) {
+                1 => "1 letter goes by itself".to_owned(),
+                count => format!("{count} letters go by themselves"),
+            },
             of_key(affected)
         );
     }
+    if let Some(affected) = first(|affected| affected.staying > 0).filter(|_| mark == Mark::Drop) {
+        say!(
+            "behind them {} left to wait, for one with a reason of its own or whose mark was taken back: walpost dlq list --state waiting {}",
+            are(count(|affected| affected.staying)),
+            of_key(affected)
+        );
+    }
+}
+
+fn are(count: i64) -> String {
+    format!("{} {}", counted(count), if count == 1 { "is" } else { "are" })
 }
 
 /// The options that name a key.

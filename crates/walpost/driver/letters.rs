@@ -42,6 +42,8 @@ pub struct LetterWriter {
     look_interval: Duration,
     /// How long a store that is behind is left alone.
     behind_wait: Duration,
+    /// When letters ended last: what is set aside soon after may follow them.
+    ended_at: Option<Instant>,
     /// Since when the task looks for marked letters, if that is what it does.
     looking_since: Option<Instant>,
     unread: Option<Unread>,
@@ -140,6 +142,7 @@ impl LetterWriter {
             look_at,
             look_interval,
             behind_wait,
+            ended_at: None,
             looking_since: None,
             unread: None,
             is_gone: false,
@@ -179,13 +182,14 @@ impl LetterWriter {
         }
     }
 
-    /// Gives the task what there is to do, if it does nothing.
+    /// Gives the task what there is to do, if it does nothing. A look that is due comes first: of a key that has events all the time there is always one to
+    /// be set aside, and a look at a time is enough to learn that it need not be.
     fn begin(&mut self, wants_marked: bool) {
         if self.is_busy || self.is_gone {
             return;
         }
         let look = (wants_marked && Instant::now() >= self.look_at).then_some(Work::Look(self.is_overtaking));
-        if let Some(work) = self.next_work().or(look) {
+        if let Some(work) = look.or_else(|| self.next_work()) {
             self.is_busy = true;
             self.looking_since = matches!(work, Work::Look(_)).then(Instant::now);
             // Where the task is gone, its answers tell.
@@ -231,7 +235,12 @@ impl LetterWriter {
                 if marked.is_empty() { self.look_later() } else { self.look_at = Instant::now() }
             }
             Ok(Answer::Inventory(_)) => self.unread = None,
-            Ok(_) => {}
+            Ok(Answer::Concluded(_)) => self.ended_at = Some(Instant::now()),
+            Ok(Answer::SetAside(_)) => {
+                if self.ended_at.is_some_and(|ended_at| ended_at.elapsed() < self.look_interval) {
+                    self.look_at = Instant::now();
+                }
+            }
             Err(Failed::Look { reason, is_new }) => {
                 let since = self.unread.as_ref().map(|unread| unread.since);
                 *is_new = since.is_none();

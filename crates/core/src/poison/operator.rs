@@ -133,6 +133,9 @@ impl Mark {
     }
 }
 
+/// Who marked a letter that goes by itself, in the place of an operator's name. There is no time of it: it is not done, it follows.
+pub const FOLLOWS: &str = "walpost (it follows what stood in front of it)";
+
 /// A letter without its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
@@ -206,4 +209,16 @@ pub struct Affected {
     pub in_front: i64,
     /// Those that stand behind all of them, unmarked.
     pub behind: i64,
+    /// How many of these stay where they are: a reason of their own keeps them, a mark that was taken back, or one of those.
+    pub staying: i64,
+    /// Those that stand behind all of them and go once they have ended, because they are marked to be sent or by themselves.
+    pub following: i64,
+}
+
+impl Affected {
+    /// Nothing yet of this key.
+    #[must_use]
+    pub fn of(outbox: TableName, key: Option<String>, first: i64) -> Self {
+        Self { outbox, key, first, letters: 0, in_front: 0, behind: 0, staying: 0, following: 0 }
+    }
 }

@@ -27,6 +27,8 @@ impl Session {
             (Phase::Ending { .. } | Phase::Ended, _) => return,
         };
         self.phase = Phase::Ending { cause, deadline };
+        // No more letters are looked for.
+        self.outbound.letters.wait_no_longer();
     }
 
     /// Gives the group up. Nothing is awaited: whatever the sink still does belongs to what is given up.

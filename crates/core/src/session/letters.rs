@@ -16,6 +16,7 @@
 //! A store may tell of letters that are marked as it was a while ago. What is known here to have ended is not taken up again. It is forgotten once the
 //! store has caught up with it, which a look tells: marks are told of in order, and what is in front of the first is marked no more.
 
+mod leaving;
 mod lying;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,6 +33,7 @@ use crate::port::Ticket;
 use crate::position::{Identity, Place};
 use crate::time::Moment;
 
+pub(super) use leaving::Stance;
 use lying::{Lying, Parking, Share};
 
 /// See the module's documentation.
@@ -122,12 +124,7 @@ impl Letters {
     pub(super) fn new(policy: Policy, inventory: Inventory, backoff: Backoff) -> Self {
         Self {
             policy,
-            lying: Lying::of(inventory, |_, _, first| Parking {
-                letters: 0,
-                since: Ticket(0),
-                first: Some(first),
-                is_late: false,
-            }),
+            lying: Lying::of(inventory, |_, _, first| Parking { first: Some(first), ..Parking::since(Ticket(0)) }),
             aside: Queue::default(),
             waits_for: None,
             replays: BTreeMap::new(),
@@ -153,11 +150,6 @@ impl Letters {
     /// Letters are committed in one group with records and position.
     pub(super) fn commit_in_groups(&mut self) {
         self.is_grouping = true;
-    }
-
-    /// Whether a row waits behind a letter of its key. Where none lies there it costs nothing.
-    pub(super) fn is_parked(&self, ticket: Ticket, identity: Identity, row: &LoggedRow) -> bool {
-        self.parking(row).is_some_and(|parking| parking.holds(ticket, &Place::of(identity, row.commit_time)))
     }
 
     fn parking(&self, row: &LoggedRow) -> Option<&Parking> {
@@ -191,6 +183,9 @@ impl Letters {
         let share = Share { key, is_root, parked_bytes: if is_root { 0 } else { row.kept_bytes(self.policy.keep) } };
         let place = Place::of(identity, row.commit_time);
         self.lying.add(&share, ticket, place);
+        if let Some(parking) = share.key.as_ref().and_then(|key| self.lying.parking_mut(key)) {
+            if is_root { parking.stay() } else { parking.followers += 1 }
+        }
         self.unseen += u64::from(self.is_grouping);
         // A row before it may have been with the sink when one behind was put aside.
         let behind = self.aside.unasked().position(|other| other.ticket > ticket);
@@ -230,6 +225,10 @@ impl Letters {
             Cause::Parked => self.counts.parked += 1,
             Cause::Row(_) | Cause::Route(_) => self.counts.set_aside += 1,
         }
+        if let Some(parking) = aside.share.key.as_ref().filter(|_| !is_new).and_then(|key| self.lying.parking_mut(key))
+        {
+            parking.stay();
+        }
         match (is_new, self.is_grouping) {
             (true, _) => {}
             // It lies there already, and was counted when the session began; or it has ended, as where a checkpoint was moved back.
@@ -248,7 +247,8 @@ impl Letters {
         let Some((_, conclusion)) = self.ends.answered(|(id, _)| *id == letter) else { return };
         self.store_answered();
         let Some(share) = self.replays.remove(&letter) else { return };
-        let is_ended = !matches!(conclusion, Conclusion::Returned(_));
+        self.is_under_way(&share, false);
+        let is_ended = conclusion.is_for_good();
         if is_ended {
             self.ended.insert(letter);
             self.became_roots.remove(&letter);
@@ -297,7 +297,7 @@ impl Letters {
         let known = std::mem::take(&mut self.lying.keys);
         let parking_of = |table: &TableName, texts: &KeyTexts, _| {
             let parking = known.get(table).and_then(|keys| keys.get(texts)).copied();
-            parking.unwrap_or(Parking { letters: 0, since: next_ticket, first: None, is_late: true })
+            parking.unwrap_or(Parking { is_late: true, ..Parking::since(next_ticket) })
         };
         self.lying = Lying::of(inventory, parking_of);
         for Aside { ticket, place, share, .. } in &self.aside.items {
@@ -311,6 +311,7 @@ impl Letters {
         let until = now.after(self.backoff.next_wait());
         // Where it was asked for nothing but its inventory, that is read.
         let failed = if self.aside.asked == 0 && self.ends.asked == 0 { "read" } else { "written" };
+        self.wait_no_longer();
         self.ask_again_at(until);
         self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be {failed}: {reason}")));
     }
@@ -374,7 +375,9 @@ impl Letters {
         if request != Request::Drop && !self.is_grouping && key.as_ref().is_some_and(|key| !self.opened.contains(key)) {
             self.hold(key.clone());
         }
-        self.replays.insert(id, Share { key, is_root: became_root || letter.cause.is_root(), parked_bytes });
+        let share = Share { key, is_root: became_root || letter.cause.is_root(), parked_bytes };
+        self.is_under_way(&share, true);
+        self.replays.insert(id, share);
         let given_back = match (request, failed) {
             (Request::Drop, _) => {
                 if !self.is_grouping && marked.fetched.as_ref().is_some_and(Result::is_err) {
@@ -405,9 +408,20 @@ impl Letters {
         let behind = others.filter(|(id, share)| share.key == key && !is_ending(id));
         let behind: Vec<LetterId> = behind.map(|(id, _)| *id).collect();
         self.unrouted.retain(|marked| !behind.contains(&marked.id));
-        self.replays.retain(|id, _| !behind.contains(id));
+        for id in &behind {
+            if let Some(share) = self.replays.remove(id) {
+                self.is_under_way(&share, false);
+            }
+        }
         self.hold(key);
         behind
+    }
+
+    /// A letter of its key is taken up, or done with.
+    fn is_under_way(&mut self, share: &Share, is_so: bool) {
+        if let Some(parking) = share.key.as_ref().and_then(|key| self.lying.parking_mut(key)) {
+            parking.under_way = if is_so { parking.under_way + 1 } else { parking.under_way.saturating_sub(1) };
+        }
     }
 
     /// Whether a letter that was marked is to go, or has gone.

@@ -19,7 +19,7 @@ use crate::record::Record;
 use crate::time::Moment;
 
 use super::lessons::{Lessons, Part};
-use super::letters::{Letters, Order};
+use super::letters::{Letters, Order, Stance};
 
 use judgement::{Flow, Verdict};
 
@@ -36,6 +36,8 @@ pub(super) struct Outbound {
     trouble: Option<Failure>,
     /// The row that is to be set aside and may not be.
     held: Option<Held>,
+    /// The row whose turn it is waits until then for the letters of its key.
+    waits_until: Option<Moment>,
     /// The row of the last failure.
     blamed: Option<Identity>,
     /// A failure that no retry mends.
@@ -62,6 +64,8 @@ enum Fate {
     Publish,
     SetAside(Cause),
     Hold(Failure),
+    /// It waits until then for the letters of its key, which are about to have gone.
+    Wait(Moment),
     /// It was held and is tried again, or has failed before.
     PublishAlone,
 }
@@ -79,6 +83,7 @@ impl Outbound {
             full_until: None,
             trouble: None,
             held: None,
+            waits_until: None,
             blamed: None,
             verdict: None,
             is_grouping: false,
@@ -106,6 +111,7 @@ impl Outbound {
     /// The next record to hand over, if one may go now. Rows before it that are to be set aside are put there.
     pub(super) fn next_publication(&mut self, now: Moment) -> Option<Ticket> {
         self.pass(now);
+        self.waits_until = None;
         if self.verdict.is_some() || self.full_until.is_some() {
             return None;
         }
@@ -116,16 +122,25 @@ impl Outbound {
                 Fate::SetAside(cause) => self.set_aside(ticket, cause),
                 Fate::Hold(trouble) => {
                     self.hold(ticket, trouble, now);
-                    let letter = self.ledger.next_letter()?;
-                    return match self.fate(letter, now) {
-                        Fate::PublishAlone => self.hand_over_alone(letter, now),
-                        Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) => self.hand_over_in_its_part(letter),
-                    };
+                    return self.hand_over_a_letter(now);
+                }
+                Fate::Wait(until) => {
+                    self.waits_until = Some(until);
+                    return self.hand_over_a_letter(now);
                 }
                 Fate::PublishAlone => return self.hand_over_alone(ticket, now),
             }
         }
         None
+    }
+
+    /// The next letter, past the row whose turn it is.
+    fn hand_over_a_letter(&mut self, now: Moment) -> Option<Ticket> {
+        let letter = self.ledger.next_letter()?;
+        match self.fate(letter, now) {
+            Fate::PublishAlone => self.hand_over_alone(letter, now),
+            Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) | Fate::Wait(_) => self.hand_over_in_its_part(letter),
+        }
     }
 
     /// What to ask of the store of the letters now; of rows only where it takes any.
@@ -225,7 +240,14 @@ impl Outbound {
         let full_until = self.full_until.filter(|_| self.ledger.has_waiting());
         let judged = self.held.as_ref().and_then(|held| held.judged.as_ref());
         let retry_at = judged.map(|(_, retry_at)| *retry_at).filter(|retry_at| *retry_at > now);
-        resume_at.into_iter().chain(full_until).chain(retry_at).chain(self.letters.deadline(now)).min()
+        let waits_until = self.waits_until.filter(|until| *until > now);
+        resume_at
+            .into_iter()
+            .chain(full_until)
+            .chain(retry_at)
+            .chain(waits_until)
+            .chain(self.letters.deadline(now))
+            .min()
     }
 
     /// Why records are held, if they are.
@@ -246,7 +268,7 @@ impl Outbound {
     pub(super) fn has_more(&self) -> bool {
         match self.flow {
             Flow::Waiting { .. } => false,
-            _ if self.held.is_some() => self.ledger.has_waiting_letters(),
+            _ if self.held.is_some() || self.waits_until.is_some() => self.ledger.has_waiting_letters(),
             _ => self.ledger.has_waiting(),
         }
     }
@@ -278,11 +300,17 @@ impl Outbound {
             }
             Some(Item { origin: Origin::Letter(_), .. }) | None => return Fate::Publish,
         };
+        let stance = match self.letters.stance(ticket, *identity, row, now) {
+            // What is open of a group is committed only where a transaction ends.
+            Stance::Waits { for_commit: true, .. } if !self.ledger.is_between_transactions() => Stance::Parked,
+            Stance::Waits { until, .. } => return Fate::Wait(until),
+            stance => stance,
+        };
         let held = self.held.as_ref().filter(|held| held.ticket == ticket);
         let judged = held.and_then(|held| held.judged.as_ref());
         let judgement = judged.map(|(cause, _)| cause).or_else(|| self.lessons.judgement(*identity));
         let cause = match (made, judgement) {
-            _ if self.letters.is_parked(ticket, *identity, row) => Cause::Parked,
+            _ if stance == Stance::Parked => Cause::Parked,
             (Err(fault), _) => Cause::Row(fault.reason.clone()),
             (Ok(_), Some(cause)) => cause.clone(),
             (Ok(_), None) => return Fate::Publish,

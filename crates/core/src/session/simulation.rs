@@ -32,6 +32,10 @@ use world::{World, note};
 const STEPS: u64 = 250;
 const SEEDS: u64 = 3000;
 const DAY: Duration = Duration::from_secs(86_400);
+/// How many transactions are committed at each turn by those who never rest.
+const BUSY_COMMITS: u64 = 4;
+/// How many letters are taken up at once when nothing goes wrong.
+const MARKED_AT_ONCE: usize = 100;
 /// How much of a failed run is shown.
 const SHOWN: usize = 60;
 
@@ -42,6 +46,9 @@ impl World {
             self.step();
         }
         self.clear_up();
+        self.until_busily("a key that has events all the time leaves parking", |world| {
+            world.letters.is_empty() && world.session.parked_keys() == 0
+        });
         self.until("everything is delivered and confirmed", |world| {
             let end = world.server.log.last().map_or(0, |transaction| transaction.commit_end);
             world.session.received() >= Lsn::new(end)
@@ -83,7 +90,7 @@ impl World {
             15..17 => self.write(),
             17 => self.finish_saving(),
             18 => self.finish_reset(),
-            _ => self.pass_time(),
+            _ => self.pass_time(Duration::MAX),
         }
         self.look_after_letters();
         if self.random.one_in(self.weather.describe) {
@@ -103,7 +110,8 @@ impl World {
             self.finish_letters();
         }
         if self.random.one_in(4) {
-            self.look_for_marked();
+            let limit = self.random.index(4) + 1;
+            self.look_for_marked(limit);
         }
         if self.random.one_in(self.weather.operator)
             && let Some(what) = self.letters.look_after(&mut self.facts, &mut self.random)
@@ -128,6 +136,14 @@ impl World {
         }
     }
 
+    /// So that there is always more for the relay to read; and nothing bad.
+    fn write_busily(&mut self) {
+        let has_read_all = self.stream.as_ref().is_some_and(|stream| stream.has_read_all(&self.server));
+        for _ in 0..if has_read_all { BUSY_COMMITS } else { 0 } {
+            self.server.commit(&mut self.random, &mut self.facts, Bad::NONE);
+        }
+    }
+
     fn take_reports(&mut self) {
         for delivery in self.broker.take_reports(&mut self.random) {
             self.old_reports.push((self.tally.sessions, delivery.clone()));
@@ -143,12 +159,12 @@ impl World {
         self.report_again(session, delivery);
     }
 
-    /// To the next deadline, or not quite. The network is slow, but not so slow that nothing comes all the while.
-    fn pass_time(&mut self) {
+    /// To the next deadline, or not quite, and no further than so. The network is slow, but not so slow that nothing comes all the while.
+    fn pass_time(&mut self, most: Duration) {
         self.perform();
         self.receive(1);
         self.perform();
-        let wait = self.session.deadline(self.now).since(self.now);
+        let wait = self.session.deadline(self.now).since(self.now).min(most);
         let wait = if self.random.one_in(2) { wait } else { wait.mul_f64(0.01 * self.random.between(1, 99) as f64) };
         self.now = self.now.after(wait);
         self.perform();
@@ -250,7 +266,26 @@ impl World {
 
     /// Lets the world go on until the condition holds.
     fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        self.until_while(what, Duration::MAX, |_| {}, condition);
+    }
+
+    /// The same while events are written all the time, and everybody is quick.
+    fn until_busily(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        self.until_while(what, Duration::from_millis(100), Self::write_busily, condition);
+    }
+
+    fn until_while(
+        &mut self,
+        what: &str,
+        most: Duration,
+        mut happens: impl FnMut(&mut Self),
+        condition: impl Fn(&Self) -> bool,
+    ) {
         for _ in 0..3000 {
+            if condition(self) {
+                return;
+            }
+            happens(self);
             self.receive(30);
             for _ in 0..8 {
                 self.broker.work(&mut self.facts, &mut self.random);
@@ -259,19 +294,18 @@ impl World {
             self.finish_saving();
             self.finish_reset();
             self.finish_describing();
-            self.finish_letters();
+            for _ in 0..8 {
+                self.finish_letters();
+            }
             self.letters.clear_up(&mut self.facts);
-            self.look_for_marked();
+            self.look_for_marked(MARKED_AT_ONCE);
             self.perform();
             if condition(self) {
                 return;
             }
             let is_idle = self.stream.as_ref().is_none_or(|stream| stream.has_read_all(&self.server) || stream.is_mute);
             if is_idle || !self.session.wants_frames() {
-                self.pass_time();
-            }
-            if condition(self) {
-                return;
+                self.pass_time(most);
             }
         }
         panic!("it never comes true that {what}");

@@ -303,6 +303,16 @@ fn marked(request: Request) -> Vec<Marked> {
     }]
 }
 
+/// Letters that were set aside behind that one.
+fn followers(ids: &[i64]) -> Vec<Marked> {
+    let follower = |id: &i64| {
+        let [Marked { letter, .. }] = <[_; 1]>::try_from(marked(Request::Replay)).unwrap();
+        let letter = DeadLetter { cause: poison::Cause::Parked, ..letter };
+        Marked { id: LetterId(*id), request: Request::Replay, letter, fetched: None }
+    };
+    ids.iter().map(follower).collect()
+}
+
 fn row_cause(reason: &str) -> poison::Cause {
     poison::Cause::Row(reason.to_owned())
 }

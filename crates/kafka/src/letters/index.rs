@@ -3,6 +3,10 @@
 //! It is folded from the topic's beginning and goes on from where it stopped; the same record twice changes nothing. Who writes changes nothing here:
 //! what was written is known once it is read back.
 //!
+//! A letter that lies there only because of its key goes by itself as soon as nothing of its key stands in front of it. Nobody writes that down: it
+//! follows from how the letters of a key stand, in the order of their numbers, so that every reader comes to the same, whatever was compacted. An operator who
+//! took a mark of it back keeps it there.
+//!
 //! A letter of this relay that cannot be read is kept as such, for nobody knows which key waits for it. Records that no relay wrote are named and passed
 //! over.
 
@@ -70,7 +74,9 @@ pub(crate) struct Index {
     ids: BTreeMap<i64, RowId>,
     /// Of each key the letters that have not ended.
     queues: BTreeMap<Arc<ParkingKey>, BTreeSet<i64>>,
-    /// The letters that are marked and have not ended, and those of them in front of which none of their key stands.
+    /// Of each key, from its first letter on, those that are to be sent: they are marked for it, or follow.
+    going: BTreeSet<i64>,
+    /// These and all others that are marked and have not ended; and those in front of which none of their key stands.
     marked: BTreeSet<i64>,
     ready: BTreeSet<i64>,
     letters_open: u64,
@@ -78,6 +84,9 @@ pub(crate) struct Index {
     parked_bytes: u64,
     damaged: Vec<String>,
 }
+
+/// The number of a letter that has not ended, and the key whose order it keeps.
+type Standpoint = (i64, Arc<ParkingKey>);
 
 /// What is known of a row before it is set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +112,7 @@ impl Index {
             reopened: BTreeSet::new(),
             ids: BTreeMap::new(),
             queues: BTreeMap::new(),
+            going: BTreeSet::new(),
             marked: BTreeSet::new(),
             ready: BTreeSet::new(),
             letters_open: 0,
@@ -155,11 +165,14 @@ impl Index {
             Some(Err(NoKey)) => self.name_damaged(told.offset, "its key is none that a relay wrote"),
             Some(Ok((row, kind))) if self.fold_ended(row, kind, told) => {}
             Some(Ok((row, kind))) => {
-                self.strike_out(&row);
+                let before = self.strike_out(&row);
                 if let Err((offset, fault)) = self.take(row, kind, told) {
                     self.take_fault(row, kind, offset, &fault.to_string());
                 }
-                self.enter(&row);
+                let after = self.enter(&row);
+                if let Some((id, queue)) = after.or(before) {
+                    self.mark_from(id, &queue);
+                }
                 self.shorten(row);
             }
         }
@@ -260,14 +273,15 @@ impl Index {
         self.queues.get_key_value(key).map_or_else(|| Arc::new(key.clone()), |(known, _)| Arc::clone(known))
     }
 
-    /// Takes a row out of everything that is kept beside the entries; [`enter`](Self::enter) brings it back.
-    fn strike_out(&mut self, row: &RowId) {
-        let Some(entry) = self.letters.get(row) else { return };
-        let Some(known) = &entry.letter else { return };
+    /// Takes a row out of everything that is kept beside the entries; [`enter`](Self::enter) brings it back. Answers where it stood.
+    fn strike_out(&mut self, row: &RowId) -> Option<Standpoint> {
+        let entry = self.letters.get(row)?;
+        let known = entry.letter.as_ref()?;
         let (id, queue) = (known.id(), known.queue.clone());
         let (root, bytes) = entry.weights();
         let is_open = entry.is_open();
         self.ids.remove(&id);
+        self.going.remove(&id);
         self.marked.remove(&id);
         self.ready.remove(&id);
         if is_open {
@@ -275,61 +289,78 @@ impl Index {
             self.roots -= root;
             self.parked_bytes -= bytes;
         }
-        if let Some(queue) = queue {
-            if let Some(ids) = self.queues.get_mut(&queue) {
-                ids.remove(&id);
-                if ids.is_empty() {
-                    self.queues.remove(&queue);
-                }
+        let queue = queue?;
+        if let Some(ids) = self.queues.get_mut(&queue) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.queues.remove(&queue);
             }
-            self.look_at_head(&queue);
         }
+        Some((id, queue))
     }
 
-    fn enter(&mut self, row: &RowId) {
-        let Some(entry) = self.letters.get(row) else { return };
+    /// Answers where it stands, if it has not ended.
+    fn enter(&mut self, row: &RowId) -> Option<Standpoint> {
+        let entry = self.letters.get(row)?;
         if entry.is_nothing() {
             self.letters.remove(row);
-            return;
+            return None;
         }
-        let Some(known) = &entry.letter else { return };
+        let known = entry.letter.as_ref()?;
         let (id, queue) = (known.id(), known.queue.clone());
         let (root, bytes) = entry.weights();
-        let (is_open, state) = (entry.is_open(), entry.state());
+        let (is_open, is_marked) = (entry.is_open(), entry.state() != State::Waiting);
         self.ids.insert(id, *row);
         if !is_open {
-            return;
+            return None;
         }
         self.letters_open += 1;
         self.roots += root;
         self.parked_bytes += bytes;
-        let is_marked = state != State::Waiting;
+        if let Some(queue) = queue {
+            self.queues.entry(Arc::clone(&queue)).or_default().insert(id);
+            return Some((id, queue));
+        }
         if is_marked {
             self.marked.insert(id);
+            self.ready.insert(id);
         }
-        match queue {
-            Some(queue) => {
-                let ids = self.queues.entry(Arc::clone(&queue)).or_default();
-                let was_head = ids.first().copied();
-                ids.insert(id);
-                if let Some(head) = was_head.filter(|head| id < *head) {
-                    self.ready.remove(&head);
-                }
-                self.look_at_head(&queue);
+        None
+    }
+
+    /// Says anew which letters of a queue are marked, after something has changed at this number: of that one, and of those behind it up to the first
+    /// that goes or waits as it did.
+    fn mark_from(&mut self, changed: i64, queue: &Arc<ParkingKey>) {
+        let Self { letters, ids, queues, going, marked, ready, .. } = self;
+        let Some(open) = queues.get(queue) else { return };
+        let mut is_clear = open.range(..changed).next_back().is_none_or(|in_front| going.contains(in_front));
+        for id in open.range(changed..) {
+            let Some(entry) = ids.get(id).and_then(|row| letters.get(row)) else { continue };
+            let state = entry.state();
+            is_clear &= state == State::Replay || entry.may_follow();
+            let has_changed = if is_clear { going.insert(*id) } else { going.remove(id) };
+            if !has_changed && *id > changed {
+                break;
             }
-            None if is_marked => {
-                self.ready.insert(id);
-            }
-            None => {}
+            if is_clear || state != State::Waiting {
+                marked.insert(*id)
+            } else {
+                marked.remove(id)
+            };
+        }
+        let mut firsts = open.iter();
+        if let Some(head) = firsts.next().filter(|head| marked.contains(head)) {
+            ready.insert(*head);
+        }
+        // What was the first may not be it any more.
+        if let Some(second) = firsts.next() {
+            ready.remove(second);
         }
     }
 
-    /// The first of a key may go once it is marked.
-    fn look_at_head(&mut self, queue: &Arc<ParkingKey>) {
-        let Some(head) = self.queues.get(queue).and_then(BTreeSet::first) else { return };
-        if self.marked.contains(head) {
-            self.ready.insert(*head);
-        }
+    /// How a letter stands.
+    pub(super) fn state_of(&self, id: i64, entry: &Entry) -> State {
+        if self.going.contains(&id) { State::Replay } else { entry.state() }
     }
 
     pub(super) fn inventory(&self) -> Inventory {
@@ -354,7 +385,7 @@ impl Index {
         let mut chosen = 0;
         let next = |id: &i64| {
             let entry = self.letters.get(self.ids.get(id)?)?;
-            let request = match entry.state() {
+            let request = match self.state_of(*id, entry) {
                 State::Replay if entry.accepts_changed() => Request::ReplayChanged,
                 State::Replay => Request::Replay,
                 State::Drop => Request::Drop,
@@ -417,13 +448,13 @@ impl Index {
         entry.marking.as_ref().map(|(offset, _)| *offset)
     }
 
-    /// How a letter stands once it has ended so, after the mark at this offset was acted upon or, where it is not said which, the last that was read;
-    /// nothing where that changes nothing, as of one that has ended already.
+    /// How a letter stands once it has ended so, after the mark at this offset was acted upon, or none because it went by itself; where it is not said
+    /// which, the last that was read. Nothing where that changes nothing, as of one that has ended already.
     pub(super) fn concluded(
         &self,
         id: LetterId,
         end: &Conclusion,
-        mark: Option<i64>,
+        mark: Option<Option<i64>>,
         now: Timestamp,
     ) -> Option<(RowId, Standing)> {
         let (row, entry) = self.get(id)?;
@@ -432,7 +463,8 @@ impl Index {
         }
         let now = entry.standing_now(now);
         // One that was set meanwhile lies behind it.
-        let marks_done = mark.or(self.mark_of(id)).map_or(now.marks_done, |offset| offset.saturating_add(1));
+        let acted_upon = mark.unwrap_or_else(|| self.mark_of(id));
+        let marks_done = acted_upon.map_or(now.marks_done, |offset| offset.saturating_add(1));
         let tried = now.attempts.saturating_add(1);
         let standing = match end {
             Conclusion::Sent => {
@@ -440,7 +472,7 @@ impl Index {
             }
             Conclusion::Dropped => Standing { state: State::Dropped, ended_at: Some(now.last_at), marks_done, ..now },
             // The second of two equal calls, the answer of whose first was lost, changes nothing.
-            Conclusion::Returned(_) if entry.state() == State::Waiting => return None,
+            Conclusion::Returned(_) if self.state_of(id.0, entry) == State::Waiting => return None,
             Conclusion::Returned(reason) => {
                 let cause = if now.cause == Why::Parked { Why::Row } else { now.cause };
                 Standing { cause, reason: Some(reason.clone()), attempts: tried, marks_done, ..now }

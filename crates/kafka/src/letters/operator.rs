@@ -104,7 +104,7 @@ impl Letters {
             let index = self.reader.index();
             index.get(LetterId(id)).and_then(|(row, entry)| {
                 let offsets = entry.letter.as_ref()?.offsets.clone();
-                Some((selection::listed(id, row, entry, now())?, offsets))
+                Some((selection::listed(&index, id, row, entry, now())?, offsets))
             })
         };
         let Some((listed, offsets)) = found else { return Ok(None) };

@@ -49,20 +49,30 @@ const COUNT: &str = "SELECT count(*) FROM walpost.dead_letter AS letter WHERE {f
 const SHOW: &str =
     "SELECT {listed}, {columns} FROM walpost.dead_letter AS letter WHERE letter.relay = $1 AND letter.id = $2";
 
+// What lies there only because of its key keeps nobody waiting unless something else stands in front of it, and neither does what is to be sent.
 const PREVIEW: &str = "{selected}, touched AS (
     SELECT letter.queue, letter.outbox_schema, letter.outbox_table, letter.key, min(letter.id) AS first, max(letter.id) AS last, count(*) AS letters
     FROM selected JOIN walpost.dead_letter AS letter USING (id) GROUP BY 1, 2, 3, 4
-)
-SELECT touched.*, coalesce(other.in_front, 0) AS in_front, coalesce(other.behind, 0) AS behind FROM touched LEFT JOIN (
-    SELECT touched.queue, count(*) FILTER (WHERE letter.id < touched.last) AS in_front, count(*) FILTER (WHERE letter.id > touched.last) AS behind
+), other AS (
+    SELECT touched.queue, letter.id > touched.last AS is_behind, letter.state = 'waiting' AS waits,
+        bool_and(letter.state = 'replay' OR letter.cause = 'parked' AND letter.marked_at IS NULL) OVER (PARTITION BY touched.queue ORDER BY letter.id)
+            AS goes
     FROM touched JOIN walpost.dead_letter AS letter ON letter.queue = touched.queue LEFT JOIN selected USING (id)
-    WHERE letter.relay = $1 AND letter.state = 'waiting' AND selected.id IS NULL GROUP BY touched.queue
-) AS other USING (queue) ORDER BY touched.first";
+    WHERE letter.relay = $1 AND letter.state IN ('waiting', 'replay') AND selected.id IS NULL
+)
+SELECT touched.*, coalesce(in_front, 0) AS in_front, coalesce(behind, 0) AS behind, coalesce(staying, 0) AS staying, coalesce(following, 0) AS following
+FROM touched LEFT JOIN (
+    SELECT queue, count(*) FILTER (WHERE NOT is_behind AND waits AND NOT goes) AS in_front, count(*) FILTER (WHERE is_behind AND waits) AS behind,
+        count(*) FILTER (WHERE is_behind AND waits AND NOT goes) AS staying, count(*) FILTER (WHERE is_behind AND goes) AS following
+    FROM other GROUP BY queue
+) AS others USING (queue) ORDER BY touched.first";
 
+// One that nobody marked and that is told to wait does not follow what stands in front of it.
 const MARK: &str = "{selected}, done AS (
     UPDATE walpost.dead_letter AS letter SET state = $16::text, marked_by = session_user::text || $17::text, marked_at = now(), accepts_changed = $18::bool
     FROM selected WHERE letter.id = selected.id AND letter.state IN ('waiting', 'replay', 'drop')
-    AND (letter.state, letter.accepts_changed) IS DISTINCT FROM ($16::text, $18::bool) RETURNING 1
+    AND ((letter.state, letter.accepts_changed) IS DISTINCT FROM ($16::text, $18::bool)
+         OR $16::text = 'waiting' AND letter.cause = 'parked' AND letter.marked_at IS NULL) RETURNING 1
 )
 SELECT count(*) FROM done";
 
@@ -203,6 +213,8 @@ fn affected(row: &Row) -> Result<Affected, Error> {
         letters: field(row, "letters")?,
         in_front: field(row, "in_front")?,
         behind: field(row, "behind")?,
+        staying: field(row, "staying")?,
+        following: field(row, "following")?,
     })
 }
 

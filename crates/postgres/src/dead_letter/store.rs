@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use walpost_core::failure::chain;
+use walpost_core::poison::operator::FOLLOWS;
 use walpost_core::poison::{Conclusion, DeadLetter, Inventory, LetterId, Marked, Request};
 use walpost_core::port::DeadLetters;
 
@@ -33,21 +34,46 @@ const PURGE_BATCH: i64 = 500;
 
 const REPERTOIRE: &str = "SELECT current_setting('server_encoding') AS server_encoding";
 
+/// How many letters are marked at once, of all queues together, because they follow others. More are marked when those have ended, so that it takes
+/// no longer to end the first letter of a long queue than of a short one.
+const FOLLOW_AT_ONCE: i64 = 1000;
+
 // The identity of a cluster is unsigned and shown as signed. Rows are numbered in the order of the parameters (ORDER BY comes before the defaults
-// of an INSERT … SELECT). A letter that is there keeps its place and its cause: the row comes again after a crash, and by then its own letter is
-// what parks its key.
+// of an INSERT … SELECT). A letter that is there keeps its place, its state and its cause: the row comes again after a crash, and by then its own letter
+// is what parks its key.
+//
+// One that lies down only because of its key is marked at once where the last of its queue is to be sent, or none is there any more, unless one with a
+// cause of its own lies down in front of it here. The pair of queue and number has the index find the last; the primary key would lead through all
+// that lies behind it.
 const SET_ASIDE: &str = "
+WITH given AS (
+    SELECT letter.*, sha256(queue_text) AS queue,
+        (SELECT system_identifier::numeric + CASE WHEN system_identifier < 0 THEN 18446744073709551616 ELSE 0 END FROM pg_control_system()) AS cluster
+    FROM unnest($3::bigint[], $4::pg_lsn[], $5::bigint[], $6::timestamptz[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::bytea[],
+        $13::text[], $14::text[], $15::text[], $16::integer[], $17::bytea[], $18::text[], $19::bigint[], $20::bytea[], $21::integer[], $22::bytea[],
+        $23::bytea[], $24::bytea[]) WITH ORDINALITY AS letter (timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route,
+        key, queue_text, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column, relation_message, insert_message,
+        row_sha256, place)
+), tail AS (
+    SELECT one.queue, coalesce(last.state = 'replay', true) AS goes FROM (SELECT DISTINCT queue FROM given WHERE cause = 'parked') AS one
+    LEFT JOIN LATERAL (
+        SELECT queue, state FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')
+        AND (queue, id) <= (one.queue, 9223372036854775807) ORDER BY queue DESC, id DESC LIMIT 1
+    ) AS last ON last.queue = one.queue
+), judged AS (
+    SELECT given.*, cause = 'parked' AND tail.goes AND NOT coalesce(bool_or(cause <> 'parked' AND NOT EXISTS (
+            SELECT FROM walpost.dead_letter AS known WHERE known.relay = $1 AND known.system_identifier = given.cluster
+            AND known.timeline = given.timeline AND known.commit_lsn = given.commit_lsn AND known.ordinal = given.ordinal
+        )) OVER (PARTITION BY given.queue ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), false) AS follows
+    FROM given LEFT JOIN tail USING (queue)
+)
 INSERT INTO walpost.dead_letter AS stored (relay, system_identifier, timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table,
-    event_id, route, key, queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column,
+    event_id, route, key, queue, state, marked_by, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column,
     relation_message, insert_message, row_sha256)
-SELECT $1, (SELECT system_identifier::numeric + CASE WHEN system_identifier < 0 THEN 18446744073709551616 ELSE 0 END FROM pg_control_system()),
-    timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key, sha256(queue), cause, reason, topic, partition,
-    record_key, headers::json, timestamp_ms, payload, payload_column, relation_message, insert_message, row_sha256
-FROM unnest($2::bigint[], $3::pg_lsn[], $4::bigint[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
-    $12::text[], $13::text[], $14::text[], $15::integer[], $16::bytea[], $17::text[], $18::bigint[], $19::bytea[], $20::integer[], $21::bytea[],
-    $22::bytea[], $23::bytea[]) WITH ORDINALITY AS letter (timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key,
-    queue, cause, reason, topic, partition, record_key, headers, timestamp_ms, payload, payload_column, relation_message, insert_message, row_sha256, place)
-ORDER BY place
+SELECT $1, cluster, timeline, commit_lsn, ordinal, commit_time, outbox_schema, outbox_table, event_id, route, key, queue,
+    CASE WHEN follows THEN 'replay' ELSE 'waiting' END, CASE WHEN follows THEN $2::text END, cause, reason, topic, partition, record_key, headers::json,
+    timestamp_ms, payload, payload_column, relation_message, insert_message, row_sha256
+FROM judged ORDER BY place
 ON CONFLICT (relay, system_identifier, timeline, commit_lsn, ordinal) DO UPDATE
 SET attempts = stored.attempts + 1, last_at = now() WHERE stored.state IN ('waiting', 'replay', 'drop')
 RETURNING id, timeline, commit_lsn, ordinal, attempts = 1 AS is_new";
@@ -118,10 +144,50 @@ UPDATE walpost.dead_letter AS letter SET last_at = now(),
     attempts = attempts + CASE WHEN ended.state = 'dropped' THEN 0 ELSE 1 END,
     ended_at = CASE WHEN ended.state <> 'waiting' THEN now() END,
     reason = coalesce(ended.reason, letter.reason),
+    marked_by = CASE WHEN ended.state <> 'waiting' OR letter.marked_at IS NOT NULL THEN marked_by END,
     cause = CASE WHEN ended.state = 'waiting' AND cause = 'parked' THEN 'row' ELSE cause END
 FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bool[], $6::timestamptz[]) AS ended (id, state, reason, is_any_mark, marked_at)
 WHERE letter.relay = $1 AND letter.id = ended.id AND letter.state IN ('waiting', 'replay', 'drop')
 AND (ended.state <> 'waiting' OR letter.state <> 'waiting')";
+
+/// Marks what lies at the head of queues only because of its key: nothing of that stands in front of it any more. It goes on to the next letter that has
+/// a cause of its own, that is to be dropped, or whose mark an operator took back; what was ever marked by one has the time of that.
+macro_rules! follow {
+    ($queues:literal) => {
+        concat!(
+            "WITH RECURSIVE ",
+            $queues,
+            ", run AS (
+                SELECT front.id FROM one CROSS JOIN LATERAL (
+                    SELECT id, state, bool_and(state = 'replay' OR state = 'waiting' AND cause = 'parked' AND marked_at IS NULL) OVER (ORDER BY id) AS goes
+                    FROM (
+                        SELECT queue, id, state, cause, marked_at FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')
+                        AND (queue, id) >= (one.queue, 0) ORDER BY queue, id LIMIT greatest(1, $3::bigint / (SELECT count(*) FROM one))
+                    ) AS first WHERE queue = one.queue
+                ) AS front WHERE goes AND state = 'waiting'
+            )
+            UPDATE walpost.dead_letter AS letter SET state = 'replay', marked_by = $2::text FROM run
+            WHERE letter.id = run.id AND letter.state = 'waiting' AND letter.cause = 'parked' AND letter.marked_at IS NULL"
+        )
+    };
+}
+
+/// Behind letters that have just ended.
+const FOLLOW_ENDED: &str = follow!(
+    "one AS (SELECT DISTINCT queue FROM walpost.dead_letter WHERE relay = $1 AND id = ANY ($4::bigint[]) AND queue IS NOT NULL)"
+);
+
+/// Wherever it is due: behind a letter that somebody deleted, or that a relay ended which knew nothing of this.
+const FOLLOW_ANY: &str = follow!(
+    "head AS (
+        (SELECT queue, id, state, cause, marked_at FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')
+         AND queue IS NOT NULL ORDER BY queue, id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM head CROSS JOIN LATERAL (
+            SELECT queue, id, state, cause, marked_at FROM walpost.dead_letter WHERE relay = $1 AND state IN ('waiting', 'replay', 'drop')
+            AND queue > head.queue ORDER BY queue, id LIMIT 1) AS next
+    ), one AS (SELECT queue FROM head WHERE state = 'waiting' AND cause = 'parked' AND marked_at IS NULL)"
+);
 
 const PURGE: &str = "
 DELETE FROM walpost.dead_letter WHERE id IN (
@@ -239,6 +305,7 @@ impl DeadLetters for LetterStore {
     async fn inventory(&mut self) -> Result<Inventory, Error> {
         let relay = self.relay.clone();
         let mut inventory = Inventory::default();
+        self.perform(&[(FOLLOW_ANY, vec![&relay, &FOLLOWS, &FOLLOW_AT_ONCE])]).await?;
         let rows = self.perform(&[(PARKED_KEYS, vec![&relay])]).await?;
         inventory.parked = parked::keys(rows.iter().map(share).collect::<Result<_, _>>()?)?;
         if let Some(row) = self.perform(&[(TOTALS, vec![&relay])]).await?.first() {
@@ -258,7 +325,7 @@ impl DeadLetters for LetterStore {
         let batches = Batch::cut(letters, self.repertoire().await?)?;
         let mut statements: Vec<Statement<'_>> = Vec::new();
         for batch in &batches {
-            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&relay];
+            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&relay, &FOLLOWS];
             parameters.extend(batch.parameters());
             statements.push((SET_ASIDE, parameters));
         }
@@ -301,7 +368,11 @@ impl DeadLetters for LetterStore {
         let are_any: Vec<bool> = ends.iter().map(|(id, _)| !self.told.contains_key(id)).collect();
         let marked_at: Vec<Option<ServerTime>> =
             ends.iter().map(|(id, _)| self.told.get(id).copied().flatten()).collect();
-        self.perform(&[(CONCLUDE, vec![&relay, &ids, &states, &reasons, &are_any, &marked_at])]).await?;
+        let ended: Vec<i64> = ends.iter().filter(|(_, end)| end.is_for_good()).map(|(id, _)| id.0).collect();
+        let conclude: Statement<'_> = (CONCLUDE, vec![&relay, &ids, &states, &reasons, &are_any, &marked_at]);
+        // A statement of its own sees how they ended.
+        let follow: Statement<'_> = (FOLLOW_ENDED, vec![&relay, &FOLLOWS, &FOLLOW_AT_ONCE, &ended]);
+        self.perform(if ended.is_empty() { vec![conclude] } else { vec![conclude, follow] }.as_slice()).await?;
         for (id, _) in ends {
             self.told.remove(id);
         }

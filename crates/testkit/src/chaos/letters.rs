@@ -179,7 +179,8 @@ pub(super) fn all_letters(walpost: &Walpost) -> Result<Letters, Error> {
         let letter = Letter {
             state,
             is_parked: text("cause") == Some("parked"),
-            marked_ms: text("marked_at").and_then(unix_ms),
+            // What goes by itself may have done so ever since.
+            marked_ms: text("marked_at").or(text("marked_by").and(text("first_at"))).and_then(unix_ms),
         };
         letters.add(text("event_id").unwrap_or_default(), letter, text("reason").unwrap_or_default());
     }

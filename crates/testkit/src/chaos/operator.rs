@@ -74,7 +74,6 @@ enum Deed {
     Widen,
     Narrow,
     ReplayOne,
-    ReplayAlone,
     ReplayKey,
     ReplayAll,
     DropOne,
@@ -83,11 +82,10 @@ enum Deed {
     Unmark,
 }
 
-const DEEDS: [Deed; 10] = [
+const DEEDS: [Deed; 9] = [
     Deed::Widen,
     Deed::Narrow,
     Deed::ReplayOne,
-    Deed::ReplayAlone,
     Deed::ReplayKey,
     Deed::ReplayAll,
     Deed::DropOne,
@@ -105,6 +103,8 @@ struct Told {
     key: Option<String>,
     reason: String,
     is_marked: bool,
+    /// It lies there only because of its key, and nobody said anything of it.
+    may_follow: bool,
     is_hopeless: bool,
 }
 
@@ -150,8 +150,8 @@ impl Operator {
         }
     }
 
-    /// Mends what can be mended and has that sent again; then gives up the rest, and has sent what waited behind it. What asks for no topic at all
-    /// stays where it is.
+    /// Mends what can be mended and has that sent again; then gives up the rest. What waited behind it has to go by itself, unless a mark of it was taken
+    /// back: that is sent then. What asks for no topic at all stays where it is.
     pub(super) fn tidy_up(&self) -> Result<(), Error> {
         self.desk.widen(WIDE_TOPIC)?;
         self.desk.mark(&["replay", "--reason", TOO_LARGE]);
@@ -162,6 +162,7 @@ impl Operator {
         if !ids.is_empty() {
             self.desk.mark(&["drop", "--state", "waiting,replay", "--id", &ids.join(",")]);
         }
+        self.settle()?;
         self.desk.mark(&["replay", "--all"]);
         self.settle()
     }
@@ -194,13 +195,13 @@ impl Drop for Operator {
     }
 }
 
-/// Whether nothing is marked that could go.
+/// Whether nothing is left that could go: it is marked, or waits for nothing that is there.
 fn is_settled(open: &[Told]) -> bool {
     let mut queues = HashSet::new();
     open.iter().all(|letter| {
         let queue = letter.key.as_ref().map(|key| (&letter.outbox, &letter.route, key));
         let is_first = queue.is_none_or(|queue| queues.insert(queue));
-        !(is_first && letter.is_marked)
+        !(is_first && (letter.is_marked || letter.may_follow && letter.key.is_some()))
     })
 }
 
@@ -232,7 +233,7 @@ impl Desk {
             Deed::ReplayAll => self.mark(&["replay", "--all"]),
             Deed::DropReason => self.mark(&["drop", "--reason", "no topic can be called"]),
             Deed::Unmark => self.mark(&["unmark", "--all"]),
-            Deed::ReplayOne | Deed::ReplayAlone | Deed::ReplayKey | Deed::DropOne | Deed::DropKey => {
+            Deed::ReplayOne | Deed::ReplayKey | Deed::DropOne | Deed::DropKey => {
                 let Some(told) = self.list(&["--state", "waiting", "--cause", "row,route"]) else { return };
                 if told.len() > MANY {
                     self.mark(&["drop", "--cause", "row", "--limit", "20"]);
@@ -249,7 +250,6 @@ impl Desk {
         let key = letter.key.as_deref().map(|key| ["--outbox", &letter.outbox, "--key", key]);
         match (deed, key) {
             (Deed::ReplayOne, _) => self.mark(&["replay", "--id", &letter.id]),
-            (Deed::ReplayAlone, _) => self.mark(&["replay", "--only", "--id", &letter.id]),
             (Deed::DropKey, Some(key)) => self.mark(&[&["drop"], &key[..]].concat()),
             (Deed::DropOne | Deed::ReplayKey, Some(key)) => {
                 if deed == Deed::DropOne || letter.is_hopeless {
@@ -341,7 +341,8 @@ fn told(line: &str) -> Option<Told> {
     let is_hopeless = !reason.to_lowercase().contains(TOO_LARGE) || told.get("attempts")?.as_i64()? > 3;
     let (id, outbox) = (told.get("id")?.as_i64()?.to_string(), text("outbox")?);
     let is_marked = matches!(text("state")?.as_str(), "replay" | "drop");
-    Some(Told { id, outbox, route: text("route"), key: text("key"), reason, is_marked, is_hopeless })
+    let may_follow = !is_marked && text("cause").as_deref() == Some("parked") && text("marked_by").is_none();
+    Some(Told { id, outbox, route: text("route"), key: text("key"), reason, is_marked, may_follow, is_hopeless })
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub struct Letter {
     pub state: LetterState,
     /// Whether it only waits, or waited, for another of its key.
     pub is_parked: bool,
-    /// When an operator marked it last, in milliseconds since 1970.
+    /// Since when it may have been sent: an operator marked it last then, or it was set aside and goes by itself. In milliseconds since 1970.
     pub marked_ms: Option<i64>,
 }
 
@@ -98,7 +98,7 @@ impl Letters {
         let is_ended = letter.state != LetterState::Open;
         if is_ended && letter.marked_ms.is_none() {
             self.absurd
-                .add(|| format!("the letter of row {event_id} was {:?}, and nobody asked for that", letter.state));
+                .add(|| format!("the letter of row {event_id} was {:?}, and neither did anybody ask for that nor did it go by itself", letter.state));
         }
         let reason = (!letter.is_parked).then(|| reason.into());
         if self.letters.insert(id, Known { letter, reason, is_committed: false }).is_some() {

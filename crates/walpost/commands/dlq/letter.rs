@@ -55,8 +55,9 @@ fn about(listed: &Listed) -> Vec<String> {
             listed.ordinal, listed.commit_lsn, listed.timeline
         ),
     ];
-    if let Some((by, at)) = listed.marked_by.as_ref().zip(listed.marked_at.as_ref()) {
-        lines.push(format!("marked:     {at} by {}", printable(by)));
+    if let Some(by) = &listed.marked_by {
+        let at = listed.marked_at.as_ref().map(|at| format!("{at} ")).unwrap_or_default();
+        lines.push(format!("marked:     {at}by {}", printable(by)));
     }
     if let Some(at) = &listed.ended_at {
         lines.push(format!("ended:      {at}"));

@@ -6,6 +6,7 @@ use crate::outbox::TableName;
 use crate::poison::{Inventory, KeyTexts, Parked, ParkingKey};
 use crate::port::Ticket;
 use crate::position::Place;
+use crate::time::Moment;
 
 /// What one letter counts for.
 #[derive(Debug, Clone)]
@@ -35,9 +36,25 @@ pub(super) struct Parking {
     pub(super) first: Option<Place>,
     /// It was found to be parked in the midst of a session.
     pub(super) is_late: bool,
+    /// How many of its letters go again, or have gone and are to be ended.
+    pub(super) under_way: u64,
+    /// How many of them, the last ones, were set aside in this session for the sake of the others: they go by themselves once those have.
+    pub(super) followers: u64,
+    /// Rows of it wait until then for its letters to go, and are not set aside.
+    pub(super) leaves_until: Option<Moment>,
 }
 
 impl Parking {
+    /// A key that is parked from this row on.
+    pub(super) fn since(ticket: Ticket) -> Self {
+        Self { letters: 0, since: ticket, first: None, is_late: false, under_way: 0, followers: 0, leaves_until: None }
+    }
+
+    /// Nobody knows any more that all its letters go.
+    pub(super) fn stay(&mut self) {
+        (self.followers, self.leaves_until) = (0, None);
+    }
+
     /// Whether a row of the key waits. One from before all its letters was published before they came to lie there, and comes again after a crash:
     /// behind them it would be the last that anybody reads of its key.
     pub(super) fn holds(&self, ticket: Ticket, place: &Place) -> bool {
@@ -64,11 +81,15 @@ impl Lying {
         if let Some(ParkingKey { table, route, key }) = &share.key {
             let keys = self.keys.entry(table.clone()).or_default();
             let parking = keys.entry((route.clone(), key.clone()));
-            let parking = parking.or_insert(Parking { letters: 0, since: ticket, first: None, is_late: false });
+            let parking = parking.or_insert(Parking::since(ticket));
             parking.letters += 1;
             parking.since = parking.since.min(ticket);
             parking.first = parking.first.map(|first| first.earlier(place));
         }
+    }
+
+    pub(super) fn parking_mut(&mut self, ParkingKey { table, route, key }: &ParkingKey) -> Option<&mut Parking> {
+        self.keys.get_mut(table)?.get_mut(&(route.clone(), key.clone()))
     }
 
     /// No letter of a key lies there any more.
@@ -83,6 +104,9 @@ impl Lying {
     pub(super) fn has_returned(&mut self, share: &Share) {
         self.roots += u64::from(!share.is_root);
         self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
+        if let Some(parking) = share.key.as_ref().and_then(|key| self.parking_mut(key)) {
+            parking.stay();
+        }
     }
 
     /// A letter has ended. Whether only an inventory can tell what that leaves.
@@ -90,11 +114,11 @@ impl Lying {
         self.letters = self.letters.saturating_sub(1);
         self.roots = self.roots.saturating_sub(u64::from(share.is_root));
         self.parked_bytes = self.parked_bytes.saturating_sub(share.parked_bytes);
-        let Some(ParkingKey { table, route, key }) = &share.key else { return false };
-        let texts = (route.clone(), key.clone());
-        match self.keys.get_mut(table).and_then(|keys| keys.get_mut(&texts)) {
+        let Some(key) = &share.key else { return false };
+        match self.parking_mut(key) {
             Some(parking) => {
                 parking.letters = parking.letters.saturating_sub(1);
+                parking.followers = parking.followers.min(parking.letters);
                 parking.letters == 0
             }
             None => true,

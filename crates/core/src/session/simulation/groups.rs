@@ -29,7 +29,7 @@ use super::random::Random;
 use super::server::{Bad, Server, Stream};
 use super::weather::random_settings;
 use super::world::{configured, describe, note};
-use super::{Broken, DAY, SHOWN, number_from_environment};
+use super::{BUSY_COMMITS, Broken, DAY, MARKED_AT_ONCE, SHOWN, number_from_environment};
 use blame::{Blame, Sent};
 use broker::{Broker, Group};
 
@@ -222,6 +222,9 @@ impl World {
             self.step();
         }
         self.clear_up();
+        self.until_while("a key that has events all the time leaves parking", Self::write_busily, |world| {
+            world.letters.is_empty() && world.session.parked_keys() == 0
+        });
         self.until("everything is committed and confirmed", |world| {
             let end = world.server.log.last().map_or(0, |transaction| transaction.commit_end);
             world.server.confirmed >= end && world.letters.is_empty()
@@ -248,7 +251,8 @@ impl World {
         }
         self.describe();
         if self.random.one_in(4) {
-            self.look_for_marked();
+            let limit = self.random.index(4) + 1;
+            self.look_for_marked(limit);
         }
         if self.random.one_in(6) {
             self.letters.look_after(&mut self.facts, &mut self.random);
@@ -270,6 +274,14 @@ impl World {
             let is_hopeless_too = self.settings.poison.on_bad_row != OnBadRow::Stop;
             let bad = Bad { record_in: often, row_in: often, is_hopeless_too };
             self.server.commit(&mut self.random, &mut self.facts, bad);
+        }
+    }
+
+    /// So that there is always more for the relay to read; and nothing bad.
+    fn write_busily(&mut self) {
+        let has_read_all = self.stream.as_ref().is_some_and(|stream| stream.has_read_all(&self.server));
+        for _ in 0..if has_read_all { BUSY_COMMITS } else { 0 } {
+            self.server.commit(&mut self.random, &mut self.facts, Bad::NONE);
         }
     }
 
@@ -559,14 +571,16 @@ impl World {
     }
 
     /// The driver looks for letters that are marked, in a store that may be behind.
-    fn look_for_marked(&mut self) {
+    fn look_for_marked(&mut self, limit: usize) {
         if !self.session.wants_marked() {
             return;
         }
-        if self.random.one_in(2) {
+        // Readers of committed records see nothing behind the first that an open transaction has written there.
+        let Group { letters, known, ends, records: _ } = &self.broker.group;
+        let is_hidden = !(letters.is_empty() && known.is_empty() && ends.is_empty());
+        if !is_hidden && self.random.one_in(2) {
             self.behind = self.letters.clone();
         }
-        let limit = self.random.index(4) + 1;
         let marked = self.behind.marked(limit, !self.settings.poison.is_parking());
         let is_stale = |id| !self.letters.is_open(id);
         self.tally.stale_marks += marked.iter().filter(|marked| is_stale(marked.id)).count() as u64;
@@ -675,7 +689,16 @@ impl World {
     }
 
     fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        self.until_while(what, |_| {}, condition);
+    }
+
+    /// The same while something happens again and again.
+    fn until_while(&mut self, what: &str, mut happens: impl FnMut(&mut Self), condition: impl Fn(&Self) -> bool) {
         for _ in 0..3000 {
+            if condition(self) {
+                return;
+            }
+            happens(self);
             self.receive(30);
             for _ in 0..8 {
                 self.broker.work(&self.facts, &mut self.random);
@@ -684,7 +707,7 @@ impl World {
             self.finish_commit();
             self.describe();
             self.letters.clear_up(&mut self.facts);
-            self.look_for_marked();
+            self.look_for_marked(MARKED_AT_ONCE);
             self.perform();
             if condition(self) {
                 return;
@@ -693,9 +716,6 @@ impl World {
                 || !self.session.wants_frames()
             {
                 self.pass_time();
-            }
-            if condition(self) {
-                return;
             }
         }
         panic!("it never comes true that {what}");

@@ -44,6 +44,8 @@ struct Stored {
     letter: DeadLetter,
     event: usize,
     mark: Option<Request>,
+    /// An operator took a mark of it back: it does not go by itself.
+    is_kept: bool,
     /// An operator gave it up, whatever was asked for since.
     was_given_up: bool,
     /// It waited for another one, and failed by itself.
@@ -104,18 +106,33 @@ impl LetterStore {
     /// See [`crate::port::DeadLetters::marked`].
     pub(super) fn marked(&self, limit: usize, is_overtaking: bool) -> Vec<Marked> {
         let mut blocked = BTreeSet::new();
-        let open = self.letters.iter().enumerate().filter(|(_, stored)| stored.is_open);
-        let next = open.filter(|(_, Stored { letter, mark, .. })| {
+        let next = self.requests().filter(|(_, Stored { letter, .. }, request)| {
             let Some(key) = letter.parking_key.as_ref().filter(|_| !is_overtaking) else { return true };
-            if mark.is_none() {
+            if request.is_none() {
                 blocked.insert(key);
             }
             !blocked.contains(key)
         });
-        let marked = next.filter_map(|(place, stored)| {
-            Some(Marked { id: id_of(place), request: stored.mark?, letter: stored.letter.clone(), fetched: None })
+        let marked = next.filter_map(|(place, stored, request)| {
+            Some(Marked { id: id_of(place), request: request?, letter: stored.letter.clone(), fetched: None })
         });
         marked.take(limit).collect()
+    }
+
+    /// What is to become of each letter that is open, in order: what an operator asked for; and what lies there only because of its key goes by itself
+    /// where all that stands in front of it goes, or nothing does.
+    fn requests(&self) -> impl Iterator<Item = (usize, &Stored, Option<Request>)> {
+        let mut waiting = BTreeSet::new();
+        let open = self.letters.iter().enumerate().filter(|(_, stored)| stored.is_open);
+        open.map(move |(place, stored)| {
+            let key = stored.letter.parking_key.as_ref();
+            let follows = stored.may_follow() && !waiting.contains(&key);
+            let request = stored.mark.or(follows.then_some(Request::Replay));
+            if matches!(request, None | Some(Request::Drop)) && key.is_some() {
+                waiting.insert(key);
+            }
+            (place, stored, request)
+        })
     }
 
     /// An operator looks at the letters: marks one, or mends what it failed for.
@@ -130,16 +147,20 @@ impl LetterStore {
             facts.events[event].is_bad = false;
             return Some(format!("the broker would take event {event}"));
         }
-        let request = random.pick(&[Request::Replay, Request::Replay, Request::Replay, Request::Drop]);
-        self.letters[place].mark = Some(request);
-        self.letters[place].was_given_up |= request == Request::Drop;
+        let replay = Some(Request::Replay);
+        let request = random.pick(&[replay, replay, replay, replay, Some(Request::Drop), None]);
+        self.letters[place].mark = request;
+        self.letters[place].is_kept |= request.is_none();
+        self.letters[place].was_given_up |= request == Some(Request::Drop);
         Some(format!("{:?}, event {event}, is marked: {request:?}", id_of(place)))
     }
 
-    /// The operator clears up: all that can be sent is, and the rest is given up.
+    /// The operator clears up: of what does not go by itself, all that can be sent is, and the rest is given up.
     pub(super) fn clear_up(&mut self, facts: &mut Facts) {
         for stored in self.letters.iter_mut().filter(|stored| stored.is_open) {
             facts.events[stored.event].is_bad = false;
+        }
+        for stored in self.letters.iter_mut().filter(|stored| stored.is_open && !stored.may_follow()) {
             let is_hopeless = facts.events[stored.event].fault == Some(Fault::Route);
             stored.mark.get_or_insert(if is_hopeless { Request::Drop } else { Request::Replay });
             stored.was_given_up |= is_hopeless;
@@ -212,6 +233,7 @@ impl LetterStore {
             letter,
             event,
             mark: None,
+            is_kept: false,
             was_given_up: false,
             became_root: false,
             is_open: true,
@@ -262,6 +284,13 @@ impl LetterStore {
                 }
             }
         }
+    }
+}
+
+impl Stored {
+    /// It lies there only because of its key, and no operator has said anything of it.
+    fn may_follow(&self) -> bool {
+        self.letter.cause == Cause::Parked && self.mark.is_none() && !self.is_kept
     }
 }
 

@@ -99,6 +99,10 @@ pub(super) struct Bad {
     pub(super) is_hopeless_too: bool,
 }
 
+impl Bad {
+    pub(super) const NONE: Self = Self { record_in: 0, row_in: 0, is_hopeless_too: false };
+}
+
 /// The walsender of one connection.
 #[derive(Debug)]
 pub(super) struct Stream {

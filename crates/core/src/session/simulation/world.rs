@@ -253,11 +253,10 @@ impl World {
     }
 
     /// The driver looks for letters that are marked.
-    pub(super) fn look_for_marked(&mut self) {
-        if self.letters.is_away || !self.session.wants_marked() || !self.letters.orders.is_empty() {
+    pub(super) fn look_for_marked(&mut self, limit: usize) {
+        if self.letters.is_away || !self.session.wants_marked() {
             return;
         }
-        let limit = self.random.index(4) + 1;
         let marked = self.letters.marked(limit, !self.settings.poison.is_parking());
         for Marked { id, request, letter, .. } in &marked {
             note!(self, "{id:?} is marked: {request:?}");

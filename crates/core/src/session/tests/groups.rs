@@ -181,14 +181,36 @@ fn letters_alone_are_committed_where_the_position_has_not_moved() {
 }
 
 #[test]
-fn a_row_behind_a_letter_that_is_on_its_way_is_parked_in_the_same_group() {
+fn a_row_behind_the_last_letter_of_its_key_waits_for_it_and_goes_in_the_same_group() {
     let mut desk = Desk::at(start_with_a_letter(), settings());
     assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([0]));
-    desk.transaction(0x2000, 1);
-    assert_eq!(desk.asked_and_taken(), [Asked::SetAside(1, poison::Cause::Parked)], "the letter is awaited");
-    assert_eq!(desk.deliver(0).asked_and_taken(), [sent(), Asked::Commit(0x2030)]);
-    desk.commit_succeeds();
-    assert_eq!(desk.session.parked_keys(), 1);
+    desk.begin(0x2000).row_of_key(Some("2")).row_of_key(Some("1")).row_of_key(Some("2"));
+    assert_eq!(desk.asked_and_taken(), publications([1]), "the letter is awaited");
+    desk.commit(0x2000, 0x2030).deliver(1);
+    assert_eq!(desk.asked_and_taken(), [], "which is with the sink");
+    assert_eq!(desk.deliver(0).asked_and_taken(), [sent(), Asked::Publish(2), Asked::Publish(3)]);
+    assert_eq!(desk.deliver(2).deliver(3).asked_and_taken(), [Asked::Commit(0x2030)]);
+    assert_eq!(desk.commit_succeeds().session.parked_keys(), 0);
+}
+
+#[test]
+fn letters_that_only_a_commit_brings_to_light_are_waited_for_between_transactions_alone() {
+    let mut desk = Desk::at(start_with_a_letter(), settings());
+    let parked = |ticket| Asked::SetAside(ticket, poison::Cause::Parked);
+    desk.begin(0x2000).rows(1);
+    assert_eq!(desk.asked_and_taken(), [parked(0)]);
+    assert_eq!(desk.mark(Request::Replay).asked_and_taken(), publications([1]));
+    desk.rows(1);
+    assert_eq!(desk.asked_and_taken(), [parked(2)], "it is of the transaction that is in the group");
+    desk.commit(0x2000, 0x2030).transaction(0x3000, 1);
+    assert_eq!(desk.deliver(1).asked_and_taken(), [sent(), Asked::Commit(0x2030)], "what is held keeps nobody waiting");
+    assert_eq!(desk.commit_succeeds().asked_and_taken(), []);
+    desk.session.replay(followers(&[8, 9]));
+    assert_eq!(desk.asked_and_taken(), publications([4, 5]));
+    let ended = [8, 9].map(|id| Asked::Conclude(id, Conclusion::Sent));
+    let [first, second] = ended;
+    assert_eq!(desk.deliver(4).deliver(5).asked_and_taken(), [first, second, Asked::Publish(3)]);
+    assert_eq!(desk.deliver(3).asked_and_taken(), [Asked::Commit(0x3030)]);
 }
 
 #[test]

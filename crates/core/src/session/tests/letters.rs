@@ -125,6 +125,87 @@ fn a_key_is_let_go_once_an_inventory_knows_no_letter_of_it_and_not_on_a_count_al
     assert_eq!(desk.transaction(0x2000, 1).asked_besides(START), publications([1]));
 }
 
+/// All that lies there of the key is under way, as letters 8 and 9 and tickets 3 and 4: it was set aside behind one that was sent.
+fn leaving() -> Desk {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    assert_eq!(desk.transaction(0x2000, 1).asked_besides(START), [Asked::SetAside(0, parked())]);
+    desk.set_aside(0).checkpoint(0x2030);
+    desk.session.replay(marked(Request::Replay));
+    let routed = |desk: &mut Desk, tickets: &[u64]| {
+        assert_eq!(desk.asked_besides(0x2030), [Asked::Describe(0)]);
+        desk.session.described(0, &Description::default());
+        assert_eq!(desk.asked_besides(0x2030), publications(tickets.iter().copied()));
+    };
+    routed(&mut desk, &[1]);
+    desk.transaction(0x3000, 1);
+    assert_eq!(desk.asked_besides(0x2030), [Asked::SetAside(2, parked())], "it has only failed so far");
+    desk.set_aside(2).deliver(1);
+    assert_eq!(desk.asked_besides(0x2030), [Asked::Conclude(LETTER.0, Conclusion::Sent)]);
+    desk.session.concluded(LETTER);
+    desk.session.replay(followers(&[8, 9]));
+    routed(&mut desk, &[3, 4]);
+    desk
+}
+
+impl Desk {
+    /// What is settled is checkpointed.
+    fn checkpoint(&mut self, position: u64) {
+        self.wait(Duration::from_secs(1));
+        assert_eq!(self.asked_besides(START), [Asked::Checkpoint(position)]);
+        self.checkpoint_succeeds();
+    }
+}
+
+#[test]
+fn the_next_row_of_a_key_whose_letters_all_go_waits_until_it_is_let_go() {
+    let mut desk = leaving();
+    desk.transaction(0x4000, 1).begin(0x5000).row_of_key(Some("2"));
+    let besides = |desk: &mut Desk| {
+        let of_row = |asked: &Asked| !matches!(asked, Asked::Confirm(_) | Asked::Checkpoint(_));
+        desk.asked().into_iter().filter(of_row).collect::<Vec<_>>()
+    };
+    assert_eq!(besides(&mut desk), [], "and the stream with it");
+    let ended = [8, 9].map(|id| Asked::Conclude(id, Conclusion::Sent));
+    assert_eq!(besides(desk.deliver(3).deliver(4)), ended);
+    desk.session.concluded(LetterId(8));
+    assert_eq!(besides(&mut desk), []);
+    desk.session.concluded(LetterId(9));
+    assert_eq!(besides(&mut desk), [Asked::TakeInventory]);
+    desk.session.inventoried(Inventory::default());
+    assert_eq!(besides(&mut desk), publications([5, 6]));
+}
+
+#[test]
+fn a_row_waits_for_no_letter_that_comes_back_nor_for_long_nor_for_a_store_that_failed_nor_where_the_session_ends() {
+    let cases: [(&str, fn(&mut Desk)); 4] = [
+        ("it comes back", |desk| {
+            desk.session.outbound.letters.give_back(LetterId(8), "still bad".to_owned());
+            let asked = desk.asked();
+            assert!(asked.contains(&Asked::Conclude(8, Conclusion::Returned("still bad".to_owned()))), "{asked:?}");
+            desk.session.concluded(LetterId(8));
+        }),
+        ("time passes", |desk| {
+            desk.wait(Duration::from_secs(2));
+        }),
+        ("the store fails", |desk| {
+            desk.session.letters_failed("it is away", desk.now);
+            desk.wait(Duration::from_secs(1));
+        }),
+        ("a stop", |desk| {
+            desk.stop();
+        }),
+    ];
+    for (what, happens) in cases {
+        let mut desk = leaving();
+        desk.transaction(0x4000, 1);
+        assert!(!desk.asked().contains(&Asked::SetAside(5, parked())), "{what}");
+        assert!(desk.session.deadline(desk.now) <= desk.now.after(Duration::from_secs(2)), "{what}");
+        happens(&mut desk);
+        let asked = desk.asked();
+        assert!(asked.contains(&Asked::SetAside(5, parked())), "{what}: {asked:?}");
+    }
+}
+
 #[test]
 fn a_store_that_failed_is_asked_again_in_order_after_a_wait_and_what_it_answers_late_counts_for_nothing() {
     let mut desk = Desk::at(start_with_a_letter(), Settings::default());

@@ -82,7 +82,8 @@ impl Known {
 }
 
 impl Entry {
-    pub(in super::super) fn state(&self) -> State {
+    /// How it stands by what was written of it; whether it goes by itself depends on what stands in front of it.
+    pub(super) fn state(&self) -> State {
         match &self.standing {
             Some(Standing { state: state @ (State::Sent | State::Dropped), .. }) => *state,
             _ => self.request().map_or(State::Waiting, Mark::state),
@@ -93,6 +94,16 @@ impl Entry {
     fn request(&self) -> Option<Mark> {
         let done = self.standing.as_ref().map_or(0, |standing| standing.marks_done);
         self.marking.as_ref().filter(|(offset, _)| *offset >= done).map(|(_, marking)| marking.mark)
+    }
+
+    /// Whether it goes by itself where nothing stands in front of it: it lies there only because of its key, and no operator has said anything else.
+    pub(in super::super) fn may_follow(&self) -> bool {
+        self.is_open() && self.cause() == Why::Parked && self.request().is_none()
+    }
+
+    /// Whether it went by itself.
+    pub(in super::super) fn has_followed(&self) -> bool {
+        !self.is_open() && self.marking.is_none()
     }
 
     /// Whether it is to be sent also where its row was changed.

@@ -99,7 +99,7 @@ impl Topic {
 
     /// `state` of all letters, in order.
     fn states(&self) -> String {
-        let words: Vec<_> = self.index.behind(-1).map(|(_, _, entry)| entry.state().word()).collect();
+        let words: Vec<_> = self.index.behind(-1).map(|(id, _, entry)| self.index.state_of(id, entry).word()).collect();
         words.join(" ")
     }
 
@@ -175,22 +175,22 @@ fn of_each_key_those_go_in_front_of_which_none_is_unmarked_and_where_keys_are_ov
     assert_eq!(topic.next(true), [ids[1], ids[5]]);
     topic.mark(ids[0], Mark::Replay);
     topic.mark(ids[3], Mark::Replay);
-    assert_eq!(topic.next(false), [ids[0], ids[1], ids[3], ids[5]]);
+    assert_eq!(topic.next(false), ids, "those behind follow");
     let shared = topic.index.marked(3, u64::MAX, false);
     assert_eq!(shared.iter().map(|(id, ..)| id.0).collect::<Vec<_>>(), [ids[0], ids[3], ids[5]], "each has its share");
     topic.mark(ids[3], Mark::Nothing);
-    assert_eq!(topic.next(false), [ids[0], ids[1], ids[5]]);
+    assert_eq!(topic.next(false), [ids[0], ids[1], ids[2], ids[5]]);
     topic.conclude(ids[0], &Conclusion::Sent);
-    assert_eq!(topic.next(false), [ids[1], ids[5]]);
+    assert_eq!(topic.next(false), [ids[1], ids[2], ids[5]]);
     topic.conclude(ids[1], &Conclusion::Returned("again".to_owned()));
     assert_eq!(topic.next(false), [ids[5]], "and those behind it wait");
     topic.mark(ids[1], Mark::Replay);
-    assert_eq!(topic.next(false), [ids[1], ids[5]]);
+    assert_eq!(topic.next(false), [ids[1], ids[2], ids[5]]);
     assert_eq!(topic.index.marked(100, 1, false).len(), 1, "one letter, however large");
     assert_eq!(topic.index.marked(1, u64::MAX, false).len(), 1);
     topic.compact();
-    assert_eq!(topic.next(false), [ids[1], ids[5]]);
-    assert_eq!(topic.states(), "sent replay waiting waiting waiting drop");
+    assert_eq!(topic.next(false), [ids[1], ids[2], ids[5]]);
+    assert_eq!(topic.states(), "sent replay replay waiting waiting drop");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn what_has_ended_stays_so() {
         assert!(!topic.conclude(ids[0], &end));
     }
     topic.mark(ids[0], Mark::Replay);
-    assert!(topic.next(true).is_empty());
+    assert_eq!(topic.next(true), ids[1..3], "what stood behind it");
     let row = RowId::of(&letter(0, Some("a"), bad()));
     assert_eq!(topic.index.before(&row, now()), Before::Ended);
     assert_eq!(topic.index.before(&RowId { commit_time: now(), ..row }, now()), Before::Unknown);
@@ -362,4 +362,151 @@ fn a_record_that_is_read_twice_changes_nothing() {
     let before = format!("{:?}", topic.index);
     topic.read();
     assert_eq!(format!("{:?}", topic.index), before);
+}
+
+/// The numbers of the letters of key `a`, whose causes these are: a dot for one that is bad, a comma for one that waits.
+fn queue_of(causes: &str) -> (Topic, Vec<i64>) {
+    let mut topic = Topic::new();
+    for (ordinal, cause) in (0..).zip(causes.chars()) {
+        topic.set_aside(&letter(ordinal, Some("a"), if cause == '.' { bad() } else { Cause::Parked }));
+    }
+    let ids = topic.ids();
+    (topic, ids)
+}
+
+impl Topic {
+    /// The initials of the states of all letters that have not ended, as everybody tells them, whatever they have read and whenever.
+    fn told(&mut self) -> String {
+        let told = |index: &Index| -> String {
+            let states = index.behind(-1).map(|(id, _, entry)| index.state_of(id, entry));
+            states.filter(|state| State::OPEN.contains(state)).map(|state| &state.word()[..1]).collect()
+        };
+        let (ours, next) = (told(&self.index), self.next(false));
+        let mut others = self.clone_log();
+        assert_eq!(
+            (told(&others.index), others.next(false)),
+            (ours.clone(), next.clone()),
+            "to one that reads all at once"
+        );
+        others.compact();
+        assert_eq!(
+            (told(&others.index), others.next(false)),
+            (ours.clone(), next),
+            "to one that reads what is left of it"
+        );
+        self.read();
+        assert_eq!(told(&self.index), ours, "to one that reads it twice");
+        ours
+    }
+}
+
+#[test]
+fn what_lies_there_only_because_of_its_key_goes_once_nothing_stands_in_front_of_it() {
+    let (mut topic, ids) = queue_of(".,,.,");
+    assert_eq!(topic.told(), "wwwww");
+    topic.mark(ids[0], Mark::Drop);
+    assert_eq!(topic.told(), "dwwww", "the first stands there still");
+    topic.conclude(ids[0], &Conclusion::Dropped);
+    assert_eq!((topic.told().as_str(), topic.next(false)), ("rrww", ids[1..3].to_vec()), "up to the next cause");
+    topic.mark(ids[3], Mark::Replay);
+    assert_eq!((topic.told().as_str(), topic.next(true)), ("rrrr", ids[1..].to_vec()));
+    // A cause of its own by now.
+    assert!(topic.conclude(ids[1], &Conclusion::Returned("bad too".to_owned())));
+    assert!(!topic.conclude(ids[1], &Conclusion::Returned("bad too".to_owned())));
+    assert_eq!((topic.told().as_str(), topic.next(false)), ("wwrw", Vec::new()));
+    topic.mark(ids[1], Mark::Replay);
+    assert_eq!(topic.told(), "rrrr");
+    for id in &ids[1..] {
+        assert!(topic.conclude(*id, &Conclusion::Sent));
+    }
+    assert_eq!(topic.told(), "");
+    // Set aside while the last was on its way.
+    topic.set_aside(&letter(5, Some("a"), Cause::Parked));
+    topic.set_aside(&letter(6, Some("a"), Cause::Parked));
+    assert_eq!((topic.told().as_str(), topic.index.inventory().letters), ("rr", 2));
+}
+
+#[test]
+fn what_is_set_aside_behind_a_letter_that_is_to_be_sent_goes_with_it_and_behind_another_waits() {
+    for (mark, expected) in
+        [(Mark::Replay, "rrr"), (Mark::ReplayChanged, "rrr"), (Mark::Drop, "dww"), (Mark::Nothing, "www")]
+    {
+        let (mut topic, ids) = queue_of(".");
+        topic.mark(ids[0], mark);
+        topic.set_aside(&letter(1, Some("a"), Cause::Parked));
+        topic.set_aside(&letter(2, Some("a"), Cause::Parked));
+        topic.set_aside(&letter(3, Some("b"), bad()));
+        assert_eq!(topic.told(), format!("{expected}w"), "{mark:?}");
+        topic.set_aside(&letter(4, Some("a"), bad()));
+        topic.set_aside(&letter(5, Some("a"), Cause::Parked));
+        assert_eq!(topic.told(), format!("{expected}www"), "{mark:?}");
+    }
+}
+
+#[test]
+fn an_operators_word_counts_before_and_after_what_follows_by_itself() {
+    let (mut topic, ids) = queue_of(".,,,");
+    topic.mark(ids[2], Mark::Nothing);
+    topic.mark(ids[0], Mark::Replay);
+    assert_eq!(topic.told(), "rrww", "the third was told to wait");
+    topic.set_aside(&letter(4, Some("a"), Cause::Parked));
+    topic.conclude(ids[0], &Conclusion::Sent);
+    topic.conclude(ids[1], &Conclusion::Sent);
+    assert_eq!((topic.told().as_str(), topic.next(false)), ("www", Vec::new()));
+    topic.mark(ids[2], Mark::Drop);
+    assert_eq!(topic.told(), "dww");
+    topic.conclude(ids[2], &Conclusion::Dropped);
+    assert_eq!(topic.told(), "rr");
+    topic.mark(ids[3], Mark::Nothing);
+    assert_eq!((topic.told().as_str(), topic.next(true)), ("ww", Vec::new()));
+    topic.mark(ids[3], Mark::Replay);
+    assert_eq!(topic.told(), "rr");
+}
+
+#[test]
+fn a_mark_that_is_set_while_a_letter_goes_by_itself_outlives_its_return() {
+    for (mark, expected) in [(Mark::Drop, "d"), (Mark::Replay, "r"), (Mark::Nothing, "w")] {
+        let (mut topic, ids) = queue_of(",");
+        assert_eq!((topic.told().as_str(), topic.index.mark_of(LetterId(ids[0]))), ("r", None));
+        topic.mark(ids[0], mark);
+        let end = Conclusion::Returned("bad too".to_owned());
+        if let Some((row, standing)) = topic.index.concluded(LetterId(ids[0]), &end, Some(None), later(1)) {
+            topic.append(vec![topic.records.standing(&row, &standing, later(1))]);
+        }
+        assert_eq!(topic.told(), expected, "{mark:?}");
+    }
+}
+
+#[test]
+fn a_letter_in_front_that_is_tidied_away_or_whose_parts_come_late_changes_nothing_for_those_behind_it() {
+    let (mut topic, ids) = queue_of(".,,");
+    topic.mark(ids[0], Mark::Drop);
+    topic.conclude(ids[0], &Conclusion::Dropped);
+    assert_eq!(topic.told(), "rr");
+    for key in topic.index.ended_before(later(2), 10) {
+        topic.append(vec![topic.records.tombstone(key, later(2))]);
+        assert_eq!(topic.told(), "rr");
+    }
+    assert_eq!(topic.ids(), ids[1..]);
+    // Two that write at once: the first part of one comes in front of all of the other.
+    let mut topic = Topic::new();
+    let mut late = topic.records.letter(&letter(0, Some("a"), bad()), now());
+    let rest = late.split_off(1);
+    topic.append(late);
+    topic.set_aside(&letter(1, Some("a"), Cause::Parked));
+    assert_eq!(topic.told(), "r");
+    topic.append(rest);
+    assert_eq!((topic.told().as_str(), topic.next(false)), ("ww", Vec::new()));
+}
+
+#[test]
+fn a_long_queue_is_followed_step_by_step() {
+    let (mut topic, ids) = queue_of(&format!(".{}", ",".repeat(300)));
+    topic.mark(ids[0], Mark::Replay);
+    assert_eq!(topic.index.going.len(), 301);
+    for id in &ids {
+        topic.conclude(*id, &Conclusion::Sent);
+    }
+    assert_eq!((topic.index.letters_open, topic.index.going.len(), topic.index.marked.len()), (0, 0, 0));
+    assert!(topic.index.ready.is_empty());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use walpost_core::outbox::TableName;
 use walpost_core::poison::ParkingKey;
-use walpost_core::poison::operator::{Affected, Filter, Listed, Mark, Selection, State, When, Why};
+use walpost_core::poison::operator::{Affected, FOLLOWS, Filter, Listed, Mark, Selection, State, When, Why};
 use walpost_core::time::Timestamp;
 
 use super::super::index::{Details, Entry, Index, Known};
@@ -16,6 +16,7 @@ use super::age;
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     id: i64,
+    state: State,
     row: &'a RowId,
     entry: &'a Entry,
     letter: &'a Known,
@@ -23,9 +24,14 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of((id, row, entry): (i64, &'a RowId, &'a Entry)) -> Option<Self> {
+    fn of(index: &Index, (id, row, entry): (i64, &'a RowId, &'a Entry)) -> Option<Self> {
         let letter = entry.letter.as_ref()?;
-        Some(Self { id, row, entry, letter, details: letter.details.as_deref()? })
+        Some(Self { id, state: index.state_of(id, entry), row, entry, letter, details: letter.details.as_deref()? })
+    }
+
+    /// Whether nothing but what stands in front of it keeps it.
+    fn may_follow(self) -> bool {
+        self.state == State::Waiting && self.entry.may_follow()
     }
 
     fn reason(self) -> Option<&'a str> {
@@ -39,13 +45,14 @@ impl<'a> Seen<'a> {
 }
 
 fn all(index: &Index) -> impl Iterator<Item = Seen<'_>> {
-    index.behind(-1).filter_map(Seen::of)
+    index.behind(-1).filter_map(|letter| Seen::of(index, letter))
 }
 
 /// The letters that fit, in order, from behind this number on.
 pub(super) fn list(index: &Index, filter: &Filter, behind: i64, now: Timestamp) -> Vec<Listed> {
     let limit = filter.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let fitting = index.behind(behind).filter_map(Seen::of).filter(|seen| fits(*seen, filter, now));
+    let fitting =
+        index.behind(behind).filter_map(|letter| Seen::of(index, letter)).filter(|seen| fits(*seen, filter, now));
     fitting.take(limit).map(|seen| told(seen, now)).collect()
 }
 
@@ -56,17 +63,18 @@ pub(super) fn count(index: &Index, filter: &Filter, now: Timestamp) -> i64 {
 }
 
 /// One letter.
-pub(super) fn listed(id: i64, row: &RowId, entry: &Entry, now: Timestamp) -> Option<Listed> {
-    Seen::of((id, row, entry)).map(|seen| told(seen, now))
+pub(super) fn listed(index: &Index, id: i64, row: &RowId, entry: &Entry, now: Timestamp) -> Option<Listed> {
+    Seen::of(index, (id, row, entry)).map(|seen| told(seen, now))
 }
 
 fn told(seen: Seen<'_>, now: Timestamp) -> Listed {
-    let Seen { id, row, entry, letter, details } = seen;
+    let Seen { id, state, row, entry, letter, details } = seen;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let marking = entry.marking();
+    let follows = state == State::Replay && entry.may_follow() || entry.has_followed();
     Listed {
         id,
-        state: entry.state().word().to_owned(),
+        state: state.word().to_owned(),
         cause: entry.cause().word().to_owned(),
         reason: seen.reason().map(str::to_owned),
         attempts: i32::try_from(entry.attempts()).unwrap_or(i32::MAX),
@@ -81,7 +89,7 @@ fn told(seen: Seen<'_>, now: Timestamp) -> Listed {
         commit_time: row.commit_time.to_rfc3339(),
         first_at: letter.first_at.to_rfc3339(),
         last_at: entry.last_at().unwrap_or(letter.first_at).to_rfc3339(),
-        marked_by: marking.map(|marking| marking.by.clone()),
+        marked_by: marking.map(|marking| marking.by.clone()).or(follows.then(|| FOLLOWS.to_owned())),
         marked_at: marking.map(|marking| marking.at.to_rfc3339()),
         ended_at: entry.ended_at().map(Timestamp::to_rfc3339),
         bytes: i64::try_from(details.bytes).unwrap_or(i64::MAX),
@@ -100,7 +108,7 @@ fn fits(seen: Seen<'_>, filter: &Filter, now: Timestamp) -> bool {
         |part: &String| seen.reason().is_some_and(|reason| reason.to_lowercase().contains(&part.to_lowercase()));
     (ids.is_empty() || ids.contains(&seen.id))
         && (causes.is_empty() || causes.contains(&seen.entry.cause()))
-        && (states.is_empty() || states.contains(&seen.entry.state()))
+        && (states.is_empty() || states.contains(&seen.state))
         && outbox.as_ref().is_none_or(|outbox| seen.details.table == *outbox)
         && topic.as_ref().is_none_or(|topic| seen.details.topic.as_ref() == Some(topic))
         && key.as_ref().is_none_or(|key| seen.key().is_some_and(|ours| *ours.key == *key.as_bytes()))
@@ -125,7 +133,7 @@ fn selected<'a>(index: &'a Index, selection: &Selection, now: Timestamp) -> Vec<
         }
         let is_behind = |seen: &Seen<'_>| {
             let first = seen.letter.queue.as_ref().and_then(|queue| firsts.get(queue));
-            let waits = seen.entry.state() == State::Waiting && !ids.contains(&seen.id);
+            let waits = seen.state == State::Waiting && !ids.contains(&seen.id);
             waits && first.is_some_and(|first| *first < seen.id)
         };
         let behind: Vec<Seen<'a>> = all(index).filter(is_behind).collect();
@@ -139,7 +147,9 @@ fn selected<'a>(index: &'a Index, selection: &Selection, now: Timestamp) -> Vec<
 pub(super) fn to_mark(index: &Index, selection: &Selection, mark: Mark, now: Timestamp) -> Vec<RowId> {
     let is_other = |seen: &Seen<'_>| {
         let accepts_changed = mark == Mark::ReplayChanged;
-        seen.entry.state() != mark.state() || seen.entry.accepts_changed() != accepts_changed
+        let is_so = seen.state == mark.state() && seen.entry.accepts_changed() == accepts_changed;
+        // One that follows what stands in front of it is told to wait.
+        !is_so || mark == Mark::Nothing && seen.may_follow()
     };
     selected(index, selection, now).into_iter().filter(is_other).map(|seen| *seen.row).collect()
 }
@@ -151,23 +161,45 @@ type Group<'a> = (Option<&'a Arc<ParkingKey>>, &'a TableName);
 pub(super) fn preview(index: &Index, selection: &Selection, now: Timestamp) -> Vec<Affected> {
     let chosen = selected(index, selection, now);
     let ids: BTreeSet<i64> = chosen.iter().map(|seen| seen.id).collect();
-    let mut groups: BTreeMap<Group<'_>, (Affected, i64)> = BTreeMap::new();
+    let mut groups: BTreeMap<Group<'_>, Touched> = BTreeMap::new();
     for seen in &chosen {
-        let group = (seen.letter.queue.as_ref(), &seen.details.table);
         let key = seen.key().map(|key| String::from_utf8_lossy(&key.key).into_owned());
-        let new =
-            || Affected { outbox: seen.details.table.clone(), key, first: seen.id, letters: 0, in_front: 0, behind: 0 };
-        let (affected, last) = groups.entry(group).or_insert_with(|| (new(), seen.id));
-        affected.letters += 1;
-        *last = seen.id;
+        let new = || Affected::of(seen.details.table.clone(), key, seen.id);
+        let group = (seen.letter.queue.as_ref(), &seen.details.table);
+        let touched = groups.entry(group).or_insert_with(|| Touched { affected: new(), last: seen.id, goes: true });
+        touched.affected.letters += 1;
+        touched.last = seen.id;
     }
-    for seen in all(index).filter(|seen| seen.entry.state() == State::Waiting && !ids.contains(&seen.id)) {
+    let are_others = |seen: &Seen<'_>| matches!(seen.state, State::Waiting | State::Replay) && !ids.contains(&seen.id);
+    for seen in all(index).filter(are_others) {
         let Some(queue) = &seen.letter.queue else { continue };
-        if let Some((affected, last)) = groups.get_mut(&(Some(queue), &seen.details.table)) {
-            if seen.id < *last { affected.in_front += 1 } else { affected.behind += 1 }
+        if let Some(touched) = groups.get_mut(&(Some(queue), &seen.details.table)) {
+            touched.count(seen);
         }
     }
-    let mut affected: Vec<Affected> = groups.into_values().map(|(affected, _)| affected).collect();
+    let mut affected: Vec<Affected> = groups.into_values().map(|touched| touched.affected).collect();
     affected.sort_by_key(|affected| affected.first);
     affected
+}
+
+/// What is counted of a key.
+struct Touched {
+    affected: Affected,
+    /// The last of its letters that are marked.
+    last: i64,
+    /// Nothing was counted yet that keeps what is behind it waiting.
+    goes: bool,
+}
+
+impl Touched {
+    /// The next of those that are not chosen and wait or are to be sent.
+    fn count(&mut self, seen: Seen<'_>) {
+        let Self { affected, last, goes } = self;
+        let (waits, is_behind) = (seen.state == State::Waiting, seen.id > *last);
+        *goes &= !waits || seen.may_follow();
+        affected.in_front += i64::from(!is_behind && waits && !*goes);
+        affected.behind += i64::from(is_behind && waits);
+        affected.staying += i64::from(is_behind && waits && !*goes);
+        affected.following += i64::from(is_behind && *goes);
+    }
 }
