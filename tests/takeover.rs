@@ -165,7 +165,7 @@ fn what_an_instance_had_open_in_a_transaction_when_another_took_over_is_never_se
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
     eventually("the group to be committed", || network.asked().to_string().contains("EndTxn"));
     let before = network.asked();
-    network.slow(20_000);
+    network.slow(4_000);
     rig.sql(&format!(
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) \
          SELECT gen_random_uuid(), 'order', 'open', 'Changed', jsonb_build_object('filling', repeat('x', 1000)), seq \
