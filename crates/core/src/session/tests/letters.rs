@@ -175,9 +175,12 @@ fn the_next_row_of_a_key_whose_letters_all_go_waits_until_it_is_let_go() {
     assert_eq!(besides(&mut desk), publications([5, 6]));
 }
 
+/// What happens while a row waits for a letter of its key.
+type Event = (&'static str, fn(&mut Desk));
+
 #[test]
 fn a_row_waits_for_no_letter_that_comes_back_nor_for_long_nor_for_a_store_that_failed_nor_where_the_session_ends() {
-    let cases: [(&str, fn(&mut Desk)); 4] = [
+    let cases: [Event; 4] = [
         ("it comes back", |desk| {
             desk.session.outbound.letters.give_back(LetterId(8), "still bad".to_owned());
             let asked = desk.asked();
