@@ -249,7 +249,10 @@ impl Inbound {
     /// Whether a part of a transaction was taken in: of the open one, or of one that the last connection broke off and that
     /// has not come again yet.
     pub(super) fn is_in_transaction(&self) -> bool {
-        self.open.is_some() || self.first_owed.is_some_and(|first| first.ordinal > 0)
+        let is_ahead = |last: &Identity| last.commit_lsn >= self.complete && last.timeline == self.timeline;
+        self.open.is_some()
+            || self.first_owed.is_some_and(|first| first.ordinal > 0)
+            || self.settled_ahead.last().is_some_and(is_ahead)
     }
 
     /// Whether the next frame has to wait for the description of an outbox.

@@ -167,11 +167,11 @@ pub struct End {
 }
 
 impl End {
-    /// Whether the rows before the first one owed were settled and those after it of the same transaction were not: a process
-    /// that starts anew knows whole transactions only, and publishes the former again.
+    /// Whether rows behind the position were settled: a process that starts anew knows whole transactions only, up to the first that is not
+    /// wholly settled, and publishes those rows again.
     #[must_use]
     pub fn is_within_transaction(&self) -> bool {
-        self.first_owed.is_some_and(|first| first.ordinal > 0)
+        self.first_owed.is_some_and(|first| first.ordinal > 0) || !self.settled_ahead.is_empty()
     }
 }
 

@@ -396,7 +396,7 @@ impl World {
         assert_eq!(end.out, self.watch.out.len(), "what the sink has");
         assert_eq!(end.position, self.session.watermark(), "where the next one takes up");
         let is_saved = end.position == self.session.checkpointed_position();
-        let is_broken_off = end.first_owed.is_some_and(|first| first.ordinal > 0);
+        let is_broken_off = end.is_within_transaction();
         let is_clean = end.unsettled == 0 && !is_broken_off && is_saved;
         let is_over = match &end.cause {
             Cause::Stopped => {
