@@ -141,6 +141,23 @@ impl Session {
         self.in_time(self.client.query_one(statement, parameters)).await
     }
 
+    /// Runs a statement that has one row, and may take as long as this.
+    pub(crate) async fn query_one_within(
+        &self,
+        limit: Duration,
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error> {
+        let set = |limit: Duration| format!("SET statement_timeout = {}", limit.as_millis());
+        self.execute_batch(&set(limit)).await?;
+        let answer = within(limit.saturating_add(ON_ITS_WAY), self.client.query_one(statement, parameters)).await;
+        // Whoever has not answered answers nothing more.
+        if !matches!(answer, Err(Error::Deadline { .. })) {
+            self.execute_batch(&set(self.statement_timeout)).await?;
+        }
+        answer
+    }
+
     /// Waits for a sign of life, which no lock can hold up.
     ///
     /// # Errors

@@ -25,8 +25,10 @@ use super::text::{self, Repertoire};
 use crate::connection::ConnectionSettings;
 use crate::sql::Session;
 
+/// For a page of letters, or a count of all: somebody waits at a terminal, perhaps for a server that is gone without a word.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Long enough to mark everything that a relay may set aside.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(300);
+const MARK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// `deadlock_detected`.
 const DEADLOCK: &str = "40P01";
@@ -90,7 +92,7 @@ impl Letters {
     /// # Errors
     /// The database cannot be reached.
     pub async fn connect(connection: &ConnectionSettings, relay: impl Into<String>) -> Result<Self, Error> {
-        let session = Session::connect(connection, STATEMENT_TIMEOUT).await?;
+        let session = Session::connect(connection, LOOK_TIMEOUT).await?;
         session.execute_batch("SET synchronous_commit = on; SET default_transaction_read_only = off").await?;
         let row = session.query_one("SELECT current_setting('server_encoding') AS server_encoding", &[]).await?;
         let repertoire = Repertoire::of(field(&row, "server_encoding")?);
@@ -151,7 +153,7 @@ impl Letters {
         all.extend([&selection.with_those_behind as &(dyn ToSql + Sync), &state, &by, &accepts_changed]);
         let (statement, mut tries) = (sql(MARK), 1);
         loop {
-            match self.session.query_one(&statement, &all).await {
+            match self.session.query_one_within(MARK_TIMEOUT, &statement, &all).await {
                 // A relay that ends some of the letters locks them in an order of its own. What failed has marked none.
                 Err(error) if error.sqlstate() == Some(DEADLOCK) && tries < MARK_TRIES => tries += 1,
                 answer => return field(&answer?, "count"),
