@@ -183,8 +183,8 @@ fn a_letter_whose_key_nobody_knows_any_more_keeps_a_relay_from_starting_until_it
     rig.insert("b", 1, 1);
     wait_for_open(&rig, 2);
     rig.call(&[&drop as &[_], &[second.as_str()]].concat()).assert_said(0, &["1 letter is marked"]);
-    wait_for_open(&rig, 1);
-    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_success();
+    // The one behind it follows by itself.
+    wait_for_open(&rig, 0);
     wait_for_delivered(&rig, "b", &[1]);
     eventually("no key to be parked", || value(&relay, "walpost_parked_keys", &[]) == 0.0);
     rig.insert("b", 2, 1);
