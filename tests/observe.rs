@@ -106,6 +106,9 @@ fn a_relay_that_streams_is_ready_and_its_figures_are_those_of_the_server() {
             && position("checkpointed") >= position("confirmed"),
         "{page:?}"
     );
+    while_locked(&rig.database, "CREATE TABLE held ()", || {
+        eventually("an open transaction", || value(&relay, "walpost_server_oldest_writer_seconds", &[]) >= 1.0);
+    });
     assert_eq!(page.value("walpost_slot_wal_status", &[("status", "reserved")]), Some(1.0));
     assert!(page.value("process_resident_memory_bytes", &[]).unwrap() > 1e6);
     rig.call(&["status"]).assert_said(0, &["all is well", "process"]);
