@@ -4,7 +4,8 @@ use walpost_testkit::checker::{Repeats, Truth};
 use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::{Postgres, Stop, shared_kafka};
 
-use crate::rig::{LIMIT, Rig, eventually};
+use crate::observe::wait_until_ready;
+use crate::rig::{LIMIT, Rig, eventually, while_locked};
 
 #[test]
 fn confirmed_and_restart_position_both_pass_64_mb_of_other_tables_log_and_a_kill_leaves_no_refusal() {
@@ -209,6 +210,16 @@ fn a_standby_is_refused_and_once_it_is_promoted_the_relay_goes_on_there() {
     assert_eq!(truth.len(), 20);
     rig.verdict(&rig.with_partitions(truth)).assert_clean(Repeats::Forbidden);
     relay.stop(LIMIT).unwrap().assert_success();
+    // As it may be where another server was promoted, or this one before it had all that was published.
+    for (found, code) in [("timeline = 3", 31), ("timeline = 1, position = pg_current_wal_flush_lsn()", 32)] {
+        standby.endpoint().psql(name, &format!("UPDATE walpost.checkpoint SET {found}")).unwrap();
+        assert_refused(&rig, code, &["timeline", "walpost repair"]);
+        rig.call(&["status", "--json"]).assert_said(10, &["timeline"]);
+    }
+    rig.call(&["repair", "--adopt-slot", "--yes"]).assert_said(0, &["loses nothing"]);
+    let relay = rig.start();
+    wait_until_ready(&relay);
+    relay.stop(LIMIT).unwrap().assert_success();
 }
 
 #[test]
@@ -288,6 +299,8 @@ fn a_slot_of_another_kind_or_database_is_refused() {
     rig.sql(&format!("{drop}; SELECT pg_create_physical_replication_slot('{name}')"));
     assert_refused(&rig, 26, &[name, "physical"]);
     rig.sql(&drop);
+    let passing = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', true)");
+    while_locked(&rig.database, &passing, || assert_refused(&rig, 27, &[name, "temporary"]));
     let create = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')");
     let elsewhere = rig.database.endpoint().fresh_database("elsewhere").unwrap();
     elsewhere.psql(&create).unwrap();

@@ -92,7 +92,7 @@ fn sessions_that_are_terminated_while_rows_are_set_aside_and_sent_again_cost_not
     let running = rig.workload().keys(40, 400).largest_payload(60_000).pause(Duration::from_millis(10)).start();
     // The stream and the session beside it live on: only that of the letters is ended.
     let sever = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() \
-                 AND pid <> pg_backend_pid() AND query LIKE '%walpost.dead_letter%'";
+                 AND pid <> pg_backend_pid() AND (query LIKE '%walpost.dead_letter%' OR query LIKE '%outbox_schema%')";
     for round in 0..6 {
         if round == 3 {
             rig.limit_records(LARGE);

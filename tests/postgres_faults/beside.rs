@@ -36,7 +36,8 @@ fn a_session_beside_the_stream_that_hangs_alone_is_given_up_together_with_the_st
     let (lines, counted) = (watched.relay.log_lines(), watched.reconnects("source_lost"));
     hung.signal(Signal::Stop).unwrap();
     let line = watched.relay.wait_for_log_since(lines, "our session beside the stream is over", LIMIT).unwrap();
-    assert!(line.contains("PostgreSQL did not answer within 2s"), "{line}");
+    // In two seconds if it is asked whether it lives, and later if it hangs within a statement, which may take its time.
+    assert!(line.contains("PostgreSQL did not answer within"), "{line}");
     eventually("another stream", || watched.rig.walsender().is_some_and(|pid| Some(pid) != walsender));
     // While that process hangs on.
     watched.wait_until_well();

@@ -319,6 +319,8 @@ impl DeadLetters for LetterTopic {
         let chosen = {
             let index = self.reader.index();
             let chosen = index.marked(limit, ANSWER_BYTES, is_overtaking);
+            // What has ended in a group is not told of here.
+            self.told.retain(|id, _| index.is_open(*id));
             self.told.extend(chosen.iter().map(|(id, ..)| (*id, index.mark_of(*id))));
             chosen
         };

@@ -74,7 +74,7 @@ pub(super) enum Dlq {
     #[command(
         long_about = "Marks letters to be given up: the relay never sends them. Those that only wait behind them are sent by themselves then, unless they are given \
                       up too, as by --key. Without --yes it says what would be marked, and marks nothing.",
-        mut_arg("state", of_state("waiting"))
+        mut_arg("state", of_state("waiting; with --id or --key also replay"))
     )]
     Drop(Marking),
     /// Take marks back that the relay has not acted upon yet
@@ -194,7 +194,11 @@ impl Dlq {
                 let mark = if changed { Mark::ReplayChanged } else { Mark::Replay };
                 marking.into_action(mark, true, &[State::Waiting])
             }
-            Self::Drop(marking) => marking.into_action(Mark::Drop, false, &[State::Waiting]),
+            Self::Drop(marking) => {
+                let states: &[State] =
+                    if marking.which.names_letters() { &[State::Waiting, State::Replay] } else { &[State::Waiting] };
+                marking.into_action(Mark::Drop, false, states)
+            }
             Self::Unmark(marking) => marking.into_action(Mark::Nothing, false, &[State::Replay, State::Drop]),
         }
     }
@@ -211,6 +215,11 @@ impl Marking {
 }
 
 impl Which {
+    /// Whether letters are meant one by one, or all of a key: then also those that are on their way.
+    fn names_letters(&self) -> bool {
+        !self.id.is_empty() || self.key.is_some()
+    }
+
     /// Whether anything but a count is given.
     fn says_which(&self) -> bool {
         let lists = !self.id.is_empty() || !self.cause.is_empty() || !self.state.is_empty();

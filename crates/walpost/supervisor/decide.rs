@@ -171,7 +171,7 @@ pub(super) fn decide(trouble: Trouble, relay: Relay<'_>) -> Decision {
         Trouble::CheckpointGone { place, confirmed } => Decision::end_with(
             Exit::CheckpointRefused,
             format!(
-                "the checkpoint that this relay wrote is gone from {place}: the topic was made anew or emptied, or the checkpoint was removed; nothing is lost, but a start without it goes on from the slot's confirmed position {confirmed}, and publishes again what was published after it; to accept that, start again"
+                "the checkpoint that this relay wrote is gone from {place}, and an older one is there: the topic was made anew, and somebody wrote one since; nothing is lost, but a start goes on from there, or from the slot's confirmed position {confirmed} where that is later, and publishes again what was published after it; to accept that, start again"
             ),
         ),
         Trouble::LettersAway(error) => Decision::Again(error.with_remedy()),

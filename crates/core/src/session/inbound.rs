@@ -314,8 +314,8 @@ impl Inbound {
     pub(super) fn settled_ahead(&self, ledger: &Ledger) -> Arc<[Identity]> {
         let watermark = ledger.watermark().position;
         let is_ahead = |row: &Identity| row.commit_lsn >= watermark && row.timeline == self.timeline;
-        let known = self.settled_ahead.iter().copied().filter(is_ahead);
-        let mut ahead: Vec<Identity> = known.chain(ledger.settled_ahead()).collect();
+        let known = self.settled_ahead.iter().copied();
+        let mut ahead: Vec<Identity> = known.chain(ledger.settled_ahead()).filter(is_ahead).collect();
         ahead.sort_unstable();
         ahead.truncate(MOST_AHEAD);
         ahead.into()

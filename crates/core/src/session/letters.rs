@@ -69,6 +69,8 @@ pub(super) struct Letters {
     /// It was asked for.
     is_asked: bool,
     inventory: Wanted,
+    /// The last one came to nothing, and has not been asked for again.
+    has_inventory_failed: bool,
     /// The store has failed, and is asked for nothing before this moment.
     away_until: Option<Moment>,
     backoff: Backoff,
@@ -140,6 +142,7 @@ impl Letters {
             unrouted: Vec::new(),
             is_asked: false,
             inventory: Wanted::No,
+            has_inventory_failed: false,
             away_until: None,
             backoff,
             trouble: None,
@@ -201,14 +204,21 @@ impl Letters {
         if let Some((id, conclusion)) = self.ends.ask() {
             return Some(Order::Conclude(*id, conclusion.clone()));
         }
-        if self.inventory == Wanted::Yes {
-            self.inventory = Wanted::Asked;
-            return Some(Order::TakeInventory);
+        // One that failed fails again, perhaps, for what somebody made of a letter: no row waits for that.
+        if self.inventory == Wanted::Yes && !self.has_inventory_failed {
+            return Some(self.take_inventory());
         }
-        if !takes_rows || self.is_waiting_for_others(ledger) {
-            return None;
+        let may_ask = takes_rows && !self.is_waiting_for_others(ledger);
+        if let Some(aside) = if may_ask { self.aside.ask() } else { None } {
+            return Some(Order::SetAside(aside.ticket, aside.cause.clone()));
         }
-        self.aside.ask().map(|aside| Order::SetAside(aside.ticket, aside.cause.clone()))
+        (self.inventory == Wanted::Yes).then(|| self.take_inventory())
+    }
+
+    fn take_inventory(&mut self) -> Order {
+        self.inventory = Wanted::Asked;
+        self.has_inventory_failed = false;
+        Order::TakeInventory
     }
 
     fn is_waiting_for_others(&mut self, ledger: &Ledger) -> bool {
@@ -311,6 +321,7 @@ impl Letters {
         let until = now.after(self.backoff.next_wait());
         // Where it was asked for nothing but its inventory, that is read.
         let failed = if self.aside.asked == 0 && self.ends.asked == 0 { "read" } else { "written" };
+        self.has_inventory_failed = self.inventory == Wanted::Asked && failed == "read";
         self.wait_no_longer();
         self.ask_again_at(until);
         self.trouble = Some(Failure::new(Class::Sink, format!("the dead letters cannot be {failed}: {reason}")));

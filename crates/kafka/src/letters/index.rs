@@ -442,6 +442,11 @@ impl Index {
         }
     }
 
+    /// Whether a letter lies there and has not ended.
+    pub(super) fn is_open(&self, id: LetterId) -> bool {
+        self.get(id).is_some_and(|(_, entry)| entry.is_open())
+    }
+
     /// Where the mark of a letter lies, if it has one.
     pub(super) fn mark_of(&self, id: LetterId) -> Option<i64> {
         let (_, entry) = self.get(id)?;

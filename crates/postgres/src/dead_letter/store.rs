@@ -305,9 +305,10 @@ impl DeadLetters for LetterStore {
     async fn inventory(&mut self) -> Result<Inventory, Error> {
         let relay = self.relay.clone();
         let mut inventory = Inventory::default();
-        self.perform(&[(FOLLOW_ANY, vec![&relay, &FOLLOWS, &FOLLOW_AT_ONCE])]).await?;
         let rows = self.perform(&[(PARKED_KEYS, vec![&relay])]).await?;
         inventory.parked = parked::keys(rows.iter().map(share).collect::<Result<_, _>>()?)?;
+        // Only once it is known whose order each of them keeps.
+        self.perform(&[(FOLLOW_ANY, vec![&relay, &FOLLOWS, &FOLLOW_AT_ONCE])]).await?;
         if let Some(row) = self.perform(&[(TOTALS, vec![&relay])]).await?.first() {
             inventory.letters = count(row, "letters")?;
             inventory.roots = count(row, "roots")?;

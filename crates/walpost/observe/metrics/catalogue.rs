@@ -38,7 +38,7 @@ metrics! {
     Gauge "walpost_ready" [] = |facts, to| to.put(f64::from(u8::from(facts.health.is_ready())));
     /// What the relay is at: 1 for the one that is so, 0 for the others.
     Gauge "walpost_state" ["state"] = |facts, to| one_of(to, &STATES, facts.health.state);
-    /// Attempts at a connection that ended and were followed by another, by what ended them.
+    /// Attempts at a connection that ended and were followed by another, by what ended them: `source_lost`, `source_silent`, `postgres` (it refused, or did not answer), `no_primary`, `lingering` (our last connection still has the slot), `checkpoint`, `checkpoint_moved`, `dead_letters`, `transaction`, `fenced`, `sink`, `unprepared` (`source.create`).
     Counter "walpost_reconnects_total" ["cause"] = |facts, to| {
         for (cause, count) in &facts.sight.totals.reconnects {
             to.of(&[cause], number(*count));

@@ -101,6 +101,22 @@ fn the_flood_limit_counts_what_lies_there_for_a_reason_of_its_own_and_holds_the_
 }
 
 #[test]
+fn a_store_that_cannot_tell_what_lies_there_keeps_no_row_from_being_set_aside() {
+    let mut desk = Desk::at(start_with_a_letter(), Settings::default());
+    desk.session.replay(marked(Request::Drop));
+    assert_eq!(desk.asked_besides(START), [Asked::Conclude(LETTER.0, Conclusion::Dropped)]);
+    desk.session.concluded(LETTER);
+    assert_eq!(desk.asked_besides(START), [Asked::TakeInventory]);
+    for ticket in 0..2 {
+        desk.session.letters_failed("somebody changed a letter by hand", desk.now);
+        desk.begin(0x2000 + 0x1000 * ticket).rows(1).commit(0x2000 + 0x1000 * ticket, 0x2030 + 0x1000 * ticket);
+        let asked = desk.wait(Duration::from_secs(60)).asked_besides(START);
+        assert_eq!(asked, [Asked::SetAside(ticket, parked()), Asked::TakeInventory]);
+        desk.set_aside(ticket);
+    }
+}
+
+#[test]
 fn beyond_the_bytes_that_may_wait_for_a_letter_the_stream_is_held() {
     let mut desk = Desk::at(start_with_a_letter(), with_policy(Policy { parked_bytes: 1, ..Policy::default() }));
     desk.begin(0x2000).rows(2).row_of_key(Some("2"));

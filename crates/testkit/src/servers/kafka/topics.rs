@@ -8,6 +8,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceS
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::KafkaEndpoint;
@@ -129,7 +130,22 @@ impl KafkaEndpoint {
     fn create(&self, topics: &[NewTopic<'_>], names: &str) -> Result<()> {
         self.ask(&format!("cannot make the topic {names}"), async |admin, options| {
             let results = admin.create_topics(topics, options).await?;
-            results.into_iter().try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))
+            results
+                .into_iter()
+                .try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))?;
+            // The controller has made them; the broker hears of it a while later.
+            let since = Instant::now();
+            loop {
+                let metadata = admin.inner().fetch_metadata(None, LIMIT)?;
+                if topics.iter().all(|topic| is_led(&metadata, topic)) {
+                    return Ok(());
+                }
+                if since.elapsed() > LIMIT {
+                    return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
+                }
+                // No broker tells when it has taken a topic over.
+                thread::sleep(POLL);
+            }
         })
     }
 
@@ -152,11 +168,22 @@ impl KafkaEndpoint {
     }
 }
 
+/// Whether the broker knows all partitions of a topic, and who leads them.
+fn is_led(metadata: &Metadata, wanted: &NewTopic<'_>) -> bool {
+    let known = metadata.topics().iter().find(|topic| topic.name() == wanted.name);
+    let partitions = known.map(MetadataTopic::partitions).unwrap_or_default();
+    let led = partitions.iter().filter(|partition| partition.leader() >= 0).count();
+    i32::try_from(led).is_ok_and(|led| led >= wanted.num_partitions.max(1))
+}
+
 fn partitions_of(client: &ClientConfig, topic: &str) -> KafkaResult<i32> {
     let consumer: BaseConsumer = client.create()?;
     let metadata = consumer.fetch_metadata(Some(topic), LIMIT)?;
     let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
-    i32::try_from(partitions).map_err(|_| KafkaError::AdminOp(RDKafkaErrorCode::InvalidPartitions))
+    match i32::try_from(partitions) {
+        Ok(partitions) if partitions > 0 => Ok(partitions),
+        _ => Err(KafkaError::AdminOp(RDKafkaErrorCode::UnknownTopicOrPartition)),
+    }
 }
 
 #[cfg(test)]
