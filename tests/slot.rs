@@ -216,7 +216,7 @@ fn a_standby_is_refused_and_once_it_is_promoted_the_relay_goes_on_there() {
         assert_refused(&rig, code, &["timeline", "walpost repair"]);
         rig.call(&["status", "--json"]).assert_said(10, &["timeline"]);
     }
-    rig.call(&["repair", "--adopt-slot", "--yes"]).assert_said(0, &["loses nothing"]);
+    rig.call(&["repair", "--adopt-slot", "--yes"]).assert_said(0, &["now stands at the slot's"]);
     let relay = rig.start();
     wait_until_ready(&relay);
     relay.stop(LIMIT).unwrap().assert_success();

@@ -6,7 +6,7 @@ use walpost_testkit::relay::{Relay, toml_string};
 use walpost_testkit::servers::KafkaUser;
 
 use super::topic::{insert_large, narrow, open, stop, wait_for_open};
-use crate::observe::{assert_told, value, wait_until_ready, wait_until_unready};
+use crate::observe::{assert_told, readiness, value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, Rig, eventually};
 use crate::security::{guarded_kafka, log_in};
 
@@ -100,9 +100,12 @@ fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_eve
     eventually("events of other keys", || value(&relay, "walpost_delivered_records_total", &[]) >= 5.0);
     rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
     rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(6, &["the dead letters cannot be read"]);
-    // What lies there has to be known before more is put there than one, which nobody can read then.
+    // What lies there has to be known before more is put there than one, which nobody can read then; and that one too, if it was looked for meanwhile.
     insert_large(&rig, "b", 7, 9_000);
-    wait_until_unready(&relay, "streaming", "marked dead letters cannot be read");
+    eventually("the relay to be unready", || {
+        let (is_ready, _, reasons) = readiness(&relay);
+        !is_ready && reasons.contains("dead letters cannot be read")
+    });
     insert_large(&rig, "d", 8, 9_000);
     wait_until_unready(&relay, "holding", "the dead letters cannot be written: the dead letters cannot be read");
     let said = status(&rig, &relay);

@@ -28,6 +28,8 @@ fn a_session_beside_the_stream_that_hangs_alone_is_given_up_together_with_the_st
     let running = watched.rig.workload().writers(1).pause(Duration::from_millis(10)).start();
     let (mut hung, walsender) = (None, watched.rig.walsender());
     assert!(walsender.is_some());
+    // The check at the start has a session of its own, for a moment.
+    watched.relay.wait_for_log("answers, of the cluster", LIMIT).unwrap();
     eventually("a look at the publications", || {
         hung = session_beside(&watched.rig);
         hung.is_some()
