@@ -19,7 +19,7 @@ use walpost_testkit::servers::{
 use walpost_testkit::workload::{Outbox, Workload};
 
 /// Longer than anything may take on a busy machine that is in order.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Partitions of each topic.
 pub(crate) const PARTITIONS: i32 = 3;
