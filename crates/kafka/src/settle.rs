@@ -63,7 +63,7 @@ pub fn settle_topic(settings: &Settings, servers: Option<&str>, topic: &str, lim
             if waited >= limit {
                 return Err(ReadError::Hidden { topic: topic.to_owned(), offset, waited });
             }
-            // As below; by calls that block a thread of their own.
+            // No broker tells when a transaction of somebody else has ended.
             std::thread::sleep(INTERVAL);
         }
     }
