@@ -107,7 +107,7 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
             "a checkpoint that is gone",
             Trouble::CheckpointGone { place: "topic c".to_owned(), confirmed: Lsn::new(0x10) },
             "11",
-            "gone from topic c: the topic was made anew or emptied, or the checkpoint was removed; nothing is lost",
+            "gone from topic c, and an older one is there: the topic was made anew, and somebody wrote one since; nothing is lost",
         ),
         ("no right to the row", Trouble::Checkpoint(row_refused("42501").into()), "4", "walpost check"),
         ("given up", ended(Cause::SourceLost), "again", "given up"),
