@@ -55,9 +55,12 @@ fn every_recorded_case_is_published_as_debezium_published_it() {
     assert_eq!(names.len(), all.len(), "two cases have one name");
     let strangers: Vec<_> = NOT_YET.iter().filter(|name| !names.contains(*name)).collect();
     assert!(strangers.is_empty(), "there are no such cases as {strangers:?}");
-    let Ok(wanted) = std::env::var(VARIABLE) else { return judge(&play(&all)) };
-    let one: Vec<Case> = all.iter().filter(|case| case.name == wanted).cloned().collect();
-    assert!(!one.is_empty(), "there is no case {wanted:?}; there are {names:?}");
+    let version = Stage::version().unwrap();
+    let (possible, beyond): (Vec<Case>, Vec<Case>) = all.iter().cloned().partition(|case| case.is_possible_on(version));
+    assert!(beyond.len() < 30, "of {} cases {} are beyond version {version}", all.len(), beyond.len());
+    let Ok(wanted) = std::env::var(VARIABLE) else { return judge(&play(&possible)) };
+    let one: Vec<Case> = possible.into_iter().filter(|case| case.name == wanted).collect();
+    assert!(!one.is_empty(), "there is no case {wanted:?} on version {version}; there are {names:?}");
     let played = play(&one);
     let difference = played.iter().find_map(|played| played.difference.as_deref());
     assert!(difference.is_none(), "{wanted}: {}", difference.unwrap_or_default());

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use walpost_core::failure::chain;
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::{Config, Ended, Relay, Walpost};
 use walpost_testkit::servers::{Database, shared_kafka, shared_postgres};
@@ -64,7 +65,7 @@ impl Hall {
             Err(error) => {
                 // What it has left is none of the next one's.
                 let _ = read_to_end(&mut self.consumer);
-                Played::differing(cases, &format!("its batch cannot be played: {error}"))
+                Played::differing(cases, &format!("its batch cannot be played: {}", chain(&*error)))
             }
         }
     }

@@ -34,6 +34,11 @@ pub(super) fn stage_prefix(stage: usize) -> String {
     format!("parity{}s{stage}", std::process::id())
 }
 
+/// What PostgreSQL has since version 15: a `numeric` whose scale is negative or above its precision; publications of a part of a table's rows or
+/// columns, or of a schema; and a text for a `"char"` that is no ASCII.
+const SINCE_15: [&str; 6] =
+    ["numeric(10,-2)", "numeric(2,5)", "outbox where (", "outbox (id,", "tables in schema", "c \"char\""];
+
 /// The connector's option that names the outboxes.
 const INCLUDED: &str = "table.include.list";
 
@@ -198,6 +203,13 @@ impl Case {
             "table" | "tables" | "all" => format!("FOR {clause}"),
             _ => format!("FOR TABLE {clause}"),
         }
+    }
+
+    /// Whether a server of this version (`server_version_num`) can have its tables and publications.
+    pub(super) fn is_possible_on(&self, version: i32) -> bool {
+        let published = self.publication_for.iter();
+        let has = |text: &str| self.ddl.iter().chain(published.clone()).any(|sql| sql.contains(text));
+        version >= 150_000 || !SINCE_15.iter().any(|text| has(text))
     }
 
     /// Whether it can share a relay with others. What it cannot share: a publication of more than its table, and topics that have no

@@ -43,6 +43,11 @@ impl Stage {
         Ok(Self { database: shared_postgres().fresh_database("parity")? })
     }
 
+    /// `server_version_num`.
+    pub(super) fn version() -> Outcome<i32> {
+        Ok(Self::open()?.database.value("SHOW server_version_num")?.parse()?)
+    }
+
     /// Plays a case and compares.
     pub(super) fn play(&self, case: &Case) -> Played {
         let difference = self.try_to_play(case).err().map(|error| error.to_string());

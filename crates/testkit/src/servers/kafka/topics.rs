@@ -15,7 +15,7 @@ use super::KafkaEndpoint;
 use super::probe::{Probe, Refusal};
 use crate::servers::{Error, Result, wait_until};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 /// Between two questions whether a topic is gone.
 const POLL: Duration = Duration::from_millis(50);
 /// More than a batch is larger than the value of its only record, where that has neither key nor headers.
@@ -134,7 +134,7 @@ impl KafkaEndpoint {
                 .into_iter()
                 .try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))?;
             // The controller has made them; the broker hears of it a while later.
-            let since = Instant::now();
+            let (since, mut pause) = (Instant::now(), POLL);
             loop {
                 let metadata = admin.inner().fetch_metadata(None, LIMIT)?;
                 if topics.iter().all(|topic| is_led(&metadata, topic)) {
@@ -143,8 +143,9 @@ impl KafkaEndpoint {
                 if since.elapsed() > LIMIT {
                     return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
                 }
-                // No broker tells when it has taken a topic over.
-                thread::sleep(POLL);
+                // No broker tells when it has taken a topic over; and to tell all that it has costs it time, where there are thousands.
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_secs(1));
             }
         })
     }
