@@ -14,7 +14,7 @@ mod routes;
 
 use walpost_testkit::relay::Relay;
 
-use crate::observe::{assert_told, status, value, wait_until_ready, wait_until_unready};
+use crate::observe::{assert_told, readiness, status, value, wait_until_ready, wait_until_unready};
 use crate::rig::{Rig, eventually};
 
 /// Standing still so long with something owed, or with a sink that is away, is told. In milliseconds.
@@ -59,8 +59,6 @@ fn assert_over(rig: &Rig, relay: &Relay) {
     for figure in ["walpost_sink_away_seconds", "walpost_unacknowledged_seconds"] {
         eventually(&format!("{figure} to be 0"), || value(relay, figure, &[]) == 0.0);
     }
-    eventually("status to say that all is well", || {
-        let said = status(rig, relay);
-        said["healthy"] == true && said["endpoint"]["ready"] == true
-    });
+    let said = status(rig, relay);
+    assert!(said["healthy"] == true && said["endpoint"]["ready"] == true, "{said} {:?}", readiness(relay));
 }
