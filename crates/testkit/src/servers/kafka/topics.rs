@@ -16,7 +16,7 @@ use super::probe::{Probe, Refusal};
 use crate::servers::{Error, Result, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Between two questions whether a topic is gone.
+/// Between the first two questions what became of a topic.
 const POLL: Duration = Duration::from_millis(50);
 /// More than a batch is larger than the value of its only record, where that has neither key nor headers.
 const BATCH_BYTES: usize = 100;
@@ -115,15 +115,7 @@ impl KafkaEndpoint {
             results
                 .into_iter()
                 .try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))?;
-            let since = Instant::now();
-            while admin.inner().fetch_metadata(None, LIMIT)?.topics().iter().any(|topic| topic.name() == name) {
-                if since.elapsed() > LIMIT {
-                    return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
-                }
-                // No broker tells when it has let go of a topic.
-                thread::sleep(POLL);
-            }
-            Ok(())
+            wait_for(admin, |metadata| metadata.topics().iter().all(|topic| topic.name() != name))
         })
     }
 
@@ -134,19 +126,7 @@ impl KafkaEndpoint {
                 .into_iter()
                 .try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))?;
             // The controller has made them; the broker hears of it a while later.
-            let (since, mut pause) = (Instant::now(), POLL);
-            loop {
-                let metadata = admin.inner().fetch_metadata(None, LIMIT)?;
-                if topics.iter().all(|topic| is_led(&metadata, topic)) {
-                    return Ok(());
-                }
-                if since.elapsed() > LIMIT {
-                    return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
-                }
-                // No broker tells when it has taken a topic over; and to tell all that it has costs it time, where there are thousands.
-                thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_secs(1));
-            }
+            wait_for(admin, |metadata| topics.iter().all(|topic| is_led(metadata, topic)))
         })
     }
 
@@ -167,6 +147,20 @@ impl KafkaEndpoint {
         });
         answer.map_err(|source| Error::Kafka { doing: doing.to_owned(), source })
     }
+}
+
+/// Waits until the broker's topics are so.
+fn wait_for(admin: &AdminClient<DefaultClientContext>, is_so: impl Fn(&Metadata) -> bool) -> KafkaResult<()> {
+    let (since, mut pause) = (Instant::now(), POLL);
+    while !is_so(&admin.inner().fetch_metadata(None, LIMIT)?) {
+        if since.elapsed() > LIMIT {
+            return Err(KafkaError::AdminOp(RDKafkaErrorCode::RequestTimedOut));
+        }
+        // No broker tells when it has taken a topic over or let go of one; and to tell all that it has costs it time, where there are thousands.
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+    Ok(())
 }
 
 /// Whether the broker knows all partitions of a topic, and who leads them.
