@@ -100,10 +100,10 @@ impl DerefMut for BreakableKafka {
     }
 }
 
-/// A broker to break, for one test at a time. Whoever gets it finds it running. There are two, so that two tests beside each other that break one need
-/// not wait; the second is started when both are wanted.
+/// A broker to break, for one test at a time. Whoever gets it finds it running. There are three, so that three tests beside each other that break one
+/// need not wait; each is started when it is wanted.
 pub(crate) fn breakable_kafka() -> MutexGuard<'static, BreakableKafka> {
-    static BROKERS: [Mutex<BreakableKafka>; 2] = [const { Mutex::new(BreakableKafka(None)) }; 2];
+    static BROKERS: [Mutex<BreakableKafka>; 3] = [const { Mutex::new(BreakableKafka(None)) }; 3];
     let mut free = None;
     let wait = wait_until("a broker to break", BREAKS, || {
         free = BROKERS.iter().find_map(|broker| match broker.try_lock() {

@@ -3,7 +3,7 @@
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Relay, toml_string};
-use walpost_testkit::servers::KafkaUser;
+use walpost_testkit::servers::{KafkaUser, Operation, Resource};
 
 use super::topic::{insert_large, narrow, open, stop, wait_for_open};
 use crate::observe::{assert_told, readiness, value, wait_until_ready, wait_until_unready};
@@ -25,23 +25,23 @@ impl Rights {
         let user = guarded_kafka().add_user(&name, PASSWORD).unwrap();
         log_in(rig, &name, "SCRAM-SHA-512", PASSWORD);
         let rights = Self { user, letters: format!("letters-{name}") };
-        rights.allow(&["--producer", "--topic", &rig.topic(""), "--resource-pattern-type", "prefixed"]);
-        rights.give(&["Read", "Write", "Describe"]);
+        rights.allow(Resource::Topics(&rig.topic("")), Operation::PRODUCE);
+        rights.give(&[Operation::Read, Operation::Write, Operation::Describe]);
         rights
     }
 
     #[track_caller]
-    fn allow(&self, what: &[&str]) {
-        self.user.allow(true, what).unwrap();
+    fn allow(&self, resource: Resource<'_>, operations: &[Operation]) {
+        self.user.allow(true, resource, operations).unwrap();
     }
 
     #[track_caller]
-    fn give(&self, operations: &[&str]) {
+    fn give(&self, operations: &[Operation]) {
         self.user.allow_on_topic(true, &self.letters, operations).unwrap();
     }
 
     #[track_caller]
-    fn take(&self, operations: &[&str]) {
+    fn take(&self, operations: &[Operation]) {
         self.user.allow_on_topic(false, &self.letters, operations).unwrap();
     }
 }
@@ -68,7 +68,7 @@ fn the_right_to_write_letters_that_is_taken_away_holds_a_bad_row_until_it_is_giv
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);
     wait_for_open(&rig, 1);
-    rights.take(&["Write"]);
+    rights.take(&[Operation::Write]);
     insert_large(&rig, "b", 1, 9_000);
     rig.insert("b", 2, 1);
     rig.insert("c", 3, 5);
@@ -82,7 +82,7 @@ fn the_right_to_write_letters_that_is_taken_away_holds_a_bad_row_until_it_is_giv
     rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(6, &["kafka-acls.sh", &rights.letters]);
     assert!(open(&rig, &["--state", "replay"]).is_empty());
     eventually("what is not set aside to be owed", || value(&relay, "walpost_owed_records", &[]) >= 2.0);
-    rights.give(&["Write"]);
+    rights.give(&[Operation::Write]);
     wait_for_open(&rig, 3);
     wait_until_ready(&relay);
     finish(&rig, relay);
@@ -95,7 +95,7 @@ fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_eve
     insert_large(&rig, "a", 0, 9_000);
     rig.insert("a", 1, 1);
     wait_for_open(&rig, 2);
-    rights.take(&["Read"]);
+    rights.take(&[Operation::Read]);
     rig.insert("c", 2, 5);
     eventually("events of other keys", || value(&relay, "walpost_delivered_records_total", &[]) >= 5.0);
     rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
@@ -110,14 +110,14 @@ fn the_right_to_read_letters_that_is_taken_away_stops_what_was_marked_and_no_eve
     wait_until_unready(&relay, "holding", "the dead letters cannot be written: the dead letters cannot be read");
     let said = status(&rig, &relay);
     assert!(said.contains("cannot be read") && said.contains(&rights.letters), "{said}");
-    rights.give(&["Read"]);
+    rights.give(&[Operation::Read]);
     wait_for_open(&rig, 4);
     wait_until_ready(&relay);
     // One that starts without it says what it lacks, and ends.
     stop(relay);
-    rights.take(&["Read"]);
+    rights.take(&[Operation::Read]);
     rig.start().wait(LIMIT).unwrap().assert_said(6, &["the dead letters cannot be read", "kafka-acls.sh"]);
-    rights.give(&["Read"]);
+    rights.give(&[Operation::Read]);
     let relay = rig.start_streaming();
     finish(&rig, relay);
 }
@@ -129,14 +129,14 @@ fn a_topic_of_letters_that_nobody_lets_the_relay_see_is_told_and_waited_for() {
     insert_large(&rig, "a", 0, 9_000);
     wait_for_open(&rig, 1);
     // Whoever may read or write may also describe.
-    rights.take(&["Read", "Write", "Describe"]);
+    rights.take(&[Operation::Read, Operation::Write, Operation::Describe]);
     insert_large(&rig, "b", 1, 9_000);
     rig.insert("c", 2, 5);
     wait_until_unready(&relay, "holding", "the dead letters cannot be");
     let said = status(&rig, &relay);
     assert!(said.contains(&rights.letters), "{said}");
     rig.call(&["dlq", "list"]).assert_said(6, &["the dead letters cannot be read", &rights.letters, "kafka-acls.sh"]);
-    rights.give(&["Read", "Write", "Describe"]);
+    rights.give(&[Operation::Read, Operation::Write, Operation::Describe]);
     wait_for_open(&rig, 2);
     wait_until_ready(&relay);
     finish(&rig, relay);
@@ -153,13 +153,13 @@ fn with_exactly_once_the_whole_group_waits_for_a_right_to_write_letters_and_the_
     });
     rig.init();
     let rights = Rights::of(&mut rig);
-    rights.allow(&["--topic", &checkpoints, "--operation", "Read", "--operation", "Write"]);
+    rights.allow(Resource::Topic(&checkpoints), &[Operation::Read, Operation::Write]);
     let id = format!("walpost-{}", rig.database.name());
-    rights.allow(&["--transactional-id", &id, "--operation", "Write", "--operation", "Describe"]);
+    rights.allow(Resource::TransactionalId(&id), &[Operation::Write, Operation::Describe]);
     let relay = rig.start_streaming();
     insert_large(&rig, "a", 0, 9_000);
     wait_for_open(&rig, 1);
-    rights.take(&["Write"]);
+    rights.take(&[Operation::Write]);
     insert_large(&rig, "b", 1, 9_000);
     rig.insert("c", 3, 5);
     assert_told(&rig, &relay, "reconnecting", "a dead letter cannot be written");
@@ -168,7 +168,7 @@ fn with_exactly_once_the_whole_group_waits_for_a_right_to_write_letters_and_the_
         assert!(said.contains(word), "{word} in {said}");
     }
     assert!(relay.is_running(), "{}", relay.log());
-    rights.give(&["Write"]);
+    rights.give(&[Operation::Write]);
     wait_for_open(&rig, 2);
     wait_until_ready(&relay);
     rig.limit_records(1_000_000);

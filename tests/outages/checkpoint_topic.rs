@@ -3,7 +3,7 @@
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::toml_string;
-use walpost_testkit::servers::{KafkaEndpoint, KafkaUser, shared_kafka};
+use walpost_testkit::servers::{KafkaEndpoint, KafkaUser, Operation, Resource, shared_kafka};
 
 use super::{Figure, Sign, assert_over, assert_seen, start_ready};
 use crate::exactly_once::{self, assert_exactly_once};
@@ -38,23 +38,21 @@ impl Rights {
         rig.init();
         log_in(rig, &name, "SCRAM-SHA-512", PASSWORD);
         let (id, events) = (format!("walpost-{name}"), rig.topic(""));
-        for resource in [
-            &["--producer", "--topic", &events, "--resource-pattern-type", "prefixed"] as &[_],
-            &["--operation", "Read", "--operation", "Write", "--topic", &letters, "--topic", &checkpoints],
-            &["--operation", "Write", "--operation", "Describe", "--transactional-id", &id],
-        ] {
-            user.allow(true, resource).unwrap();
+        user.allow(true, Resource::Topics(&events), Operation::PRODUCE).unwrap();
+        for topic in [&letters, &checkpoints] {
+            user.allow(true, Resource::Topic(topic), &[Operation::Read, Operation::Write]).unwrap();
         }
+        user.allow(true, Resource::TransactionalId(&id), &[Operation::Write, Operation::Describe]).unwrap();
         Self { user, checkpoints }
     }
 
     #[track_caller]
-    fn give(&self, operations: &[&str]) {
+    fn give(&self, operations: &[Operation]) {
         self.user.allow_on_topic(true, &self.checkpoints, operations).unwrap();
     }
 
     #[track_caller]
-    fn take(&self, operations: &[&str]) {
+    fn take(&self, operations: &[Operation]) {
         self.user.allow_on_topic(false, &self.checkpoints, operations).unwrap();
     }
 }
@@ -67,7 +65,7 @@ fn rights_to_the_topic_of_checkpoints_that_are_taken_away_hold_everything_until_
     rig.insert("before", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);
 
-    rights.take(&["Write"]);
+    rights.take(&[Operation::Write]);
     rig.insert("meanwhile", 0, 10);
     let reason = "the checkpoint cannot be written";
     let figure: Figure<'_> = ("walpost_reconnects_total", &[("cause", "transaction")]);
@@ -77,11 +75,11 @@ fn rights_to_the_topic_of_checkpoints_that_are_taken_away_hold_everything_until_
     assert!(line.contains("kafka-acls.sh"), "{line}");
 
     // Without the right to read nobody can tell either how far it got.
-    rights.take(&["Read"]);
+    rights.take(&[Operation::Read]);
     let figure: Figure<'_> = ("walpost_reconnects_total", &[("cause", "checkpoint")]);
     let reason = format!("topic {topic} may not be read by this user");
     assert_seen(&rig, &relay, &Sign { state: "reconnecting", reason: &reason, figure, at_least: 2.0 });
-    rights.give(&["Read", "Write"]);
+    rights.give(&[Operation::Read, Operation::Write]);
     assert_over(&rig, &relay);
     rig.insert("after", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);

@@ -2,7 +2,7 @@
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::Relay;
-use walpost_testkit::servers::{KafkaUser, Right, shared_kafka, shared_postgres};
+use walpost_testkit::servers::{KafkaUser, Operation, Resource, Right, shared_kafka, shared_postgres};
 
 use super::{Figure, STALLED_AFTER, Sign, assert_over, assert_seen, start_ready, status};
 use crate::exactly_once;
@@ -122,8 +122,7 @@ fn with_transactions_too_rows_that_are_too_old_for_their_topic_are_no_bad_rows()
 #[track_caller]
 fn allow_to_produce(rig: &Rig, user: &KafkaUser<'_>, is_allowed: bool) {
     let prefix = rig.topic("");
-    let what = ["--producer", "--topic", &prefix, "--resource-pattern-type", "prefixed"];
-    user.allow(is_allowed, &what).unwrap();
+    user.allow(is_allowed, Resource::Topics(&prefix), Operation::PRODUCE).unwrap();
     for topic in rig.outboxes[0].topics() {
         user.wait_until_allowed(is_allowed, Right::Write, &topic).unwrap();
     }

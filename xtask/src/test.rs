@@ -218,10 +218,10 @@ fn test(steps: &mut Steps, kafka: &Kafka, stand: Stand<'_>, what: &[&str], filte
     outcome.and(stopped.map(drop).context("the shared PostgreSQL could not be stopped after the tests"))
 }
 
-/// How many tests run beside each other: as many as there are processors. Tests mostly wait, but for brokers, which are at work meanwhile; with more of them a
-/// topic that was made is unknown for longer than a test waits for it.
+/// How many tests run beside each other: one more than there are processors. Tests mostly wait, but for brokers, which are at work
+/// meanwhile; with many more of them a topic that was made is unknown for longer than a test waits for it.
 fn threads() -> usize {
-    thread::available_parallelism().map_or(2, std::num::NonZero::get)
+    thread::available_parallelism().map_or(2, std::num::NonZero::get) + 1
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use error::Error;
 pub use install::{Need, PROGRAMS_VARIABLE, install, kafka_tool, services_folder};
 pub use kafka::{Kafka, KafkaBuilder, KafkaEndpoint};
 #[cfg(feature = "clients")]
-pub use kafka::{KafkaUser, Right};
+pub use kafka::{KafkaUser, Operation, Resource, Right};
 pub use postgres::{Authentication, Database, Postgres, PostgresBuilder, PostgresEndpoint, Row, Stop};
 #[cfg(feature = "clients")]
 pub(crate) use process::tail;

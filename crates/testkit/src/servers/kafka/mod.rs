@@ -1,5 +1,7 @@
 //! One Kafka broker that is its own controller, that tests may stop, stall and kill.
 
+#[cfg(feature = "clients")]
+mod acls;
 pub(super) mod archive;
 mod builder;
 #[cfg(feature = "clients")]
@@ -12,6 +14,8 @@ mod users;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(feature = "clients")]
+pub use acls::{Operation, Resource};
 pub use builder::KafkaBuilder;
 #[cfg(feature = "clients")]
 pub use users::{KafkaUser, Right};

@@ -1,7 +1,6 @@
 //! Users of a broker that asks who comes, and what they may do.
 //!
-//! A right is given or taken by Kafka's own program, as an administrator does it, and it is over only once the broker goes by it: the
-//! program ends before that, on a busy machine by seconds. Whether it does is asked by a client of the user's own, in ways that leave nothing behind.
+//! A right is given or taken once the broker goes by it, which on a busy machine is seconds after it has said yes. Whether it does is asked by a client of the user's own, in ways that leave nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::Kafka;
+use super::acls::{self, Operation, Resource};
 use super::probe::{ANSWER, Probe, Refusal};
 use crate::servers::install::kafka_tool;
 use crate::servers::process::run;
@@ -65,16 +65,14 @@ impl KafkaUser<'_> {
         Ok(())
     }
 
-    /// Gives or takes what `kafka-acls.sh` calls so, such as `--topic orders --operation Read`.
+    /// Gives or takes these operations.
     ///
     /// # Errors
     ///
-    /// [`Error::Command`] when Kafka's program says no.
-    pub fn allow(&self, is_allowed: bool, what: &[&str]) -> Result<()> {
-        let act: &[&str] = if is_allowed { &["--add"] } else { &["--remove", "--force"] };
-        let principal = format!("User:{}", self.name);
-        let whom = ["--allow-principal", &principal];
-        self.administer("org.apache.kafka.tools.AclCommand", &[act, &whom, what].concat())
+    /// [`Error::Io`] when the broker cannot be asked or says no.
+    pub fn allow(&self, is_allowed: bool, resource: Resource<'_>, operations: &[Operation]) -> Result<()> {
+        let answer = acls::allow(self.kafka.bootstrap(), is_allowed, &self.name, resource, operations);
+        answer.map_err(|source| Error::Io { doing: format!("cannot change what {} may do", self.name), source })
     }
 
     /// Gives or takes these operations on a topic that exists, and returns when the broker goes by it.
@@ -82,10 +80,9 @@ impl KafkaUser<'_> {
     /// # Errors
     ///
     /// As [`KafkaUser::allow`] and [`KafkaUser::wait_until_allowed`].
-    pub fn allow_on_topic(&self, is_allowed: bool, topic: &str, operations: &[&str]) -> Result<()> {
-        let named = operations.iter().flat_map(|operation| ["--operation", operation]);
-        self.allow(is_allowed, &["--topic", topic].into_iter().chain(named).collect::<Vec<_>>())?;
-        for (operation, right) in [("Read", Right::Read), ("Write", Right::Write)] {
+    pub fn allow_on_topic(&self, is_allowed: bool, topic: &str, operations: &[Operation]) -> Result<()> {
+        self.allow(is_allowed, Resource::Topic(topic), operations)?;
+        for (operation, right) in [(Operation::Read, Right::Read), (Operation::Write, Right::Write)] {
             if operations.contains(&operation) {
                 self.wait_until_allowed(is_allowed, right, topic)?;
             }
