@@ -59,6 +59,15 @@ impl Item {
         Record::OVERHEAD + frame.len() + beside
     }
 
+    /// The letter that it is, if it is one.
+    #[must_use]
+    pub fn letter(&self) -> Option<LetterId> {
+        match self.origin {
+            Origin::Letter(letter) => Some(letter),
+            Origin::Log(_) => None,
+        }
+    }
+
     fn is_of_the_log(&self) -> bool {
         matches!(self.origin, Origin::Log(_))
     }
@@ -237,15 +246,6 @@ impl Ledger {
         (self.cursor..self.next_ticket().0).map(Ticket).find(is_it)
     }
 
-    /// The last letter that is not settled.
-    #[must_use]
-    pub fn last_letter(&self) -> Option<Ticket> {
-        if self.letters.unsettled == 0 {
-            return None;
-        }
-        self.entries.iter().rfind(|entry| entry.is_letter()).map(|entry| Ticket(entry.number))
-    }
-
     /// The ticket of this letter, where it waits.
     #[must_use]
     pub fn waiting_letter(&self, letter: LetterId) -> Option<Ticket> {
@@ -305,6 +305,12 @@ impl Ledger {
     #[must_use]
     pub fn is_out(&self, ticket: Ticket) -> bool {
         self.entry(ticket).is_some_and(|entry| entry.place == Place::Out)
+    }
+
+    /// Whether an item waits or is with the sink.
+    #[must_use]
+    pub fn is_pending(&self, ticket: Ticket) -> bool {
+        self.entry(ticket).is_some_and(|entry| entry.is_waiting() || entry.place == Place::Out)
     }
 
     /// A record that was out is delivered.
@@ -423,6 +429,11 @@ impl Ledger {
     #[cfg(test)]
     pub(crate) fn is_aside(&self, ticket: Ticket) -> bool {
         self.entry(ticket).is_some_and(|entry| entry.place == Place::Aside)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
+        self.entries.iter().filter(|entry| entry.is_waiting()).map(|entry| Ticket(entry.number))
     }
 
     /// The first row of the log that waits.

@@ -151,7 +151,7 @@ impl Session {
                 Some(_) => Arc::default(),
                 None => self.inbound.settled_ahead(&self.outbound.ledger),
             },
-            lessons: Box::new(self.outbound.lessons.clone().parted()),
+            lessons: Box::new(self.outbound.lessons_for_the_next()),
             next_ticket: self.outbound.ledger.next_ticket(),
             unsettled: self.owed().records + usize::from(self.held.is_some()),
             unsaved: self.feedback.unsaved(watermark),

@@ -1,12 +1,13 @@
-//! What is known of records that fail, where a failure takes the whole group with it, and the session.
+//! What is known of records that fail, so that they fail among ever fewer others.
 //!
-//! Nothing else of a group that is given up is remembered: its rows come again from the checkpoint, and its letters are still marked. What
-//! stands here spares the next group the same failure. A lesson is kept until what it is about is committed, and a process that starts anew
-//! learns it again.
+//! A batch that failed blames innocents, thousands perhaps: sent one at a time, they would hold everybody up for a round trip each, and take longer than a
+//! broker lets a transaction live. So they are sent in parts, each by itself, a part that fails in parts of its own, until one row is
+//! left to be judged; what lies before and behind them flows. A sink that was away, and records that it took back because of another, teach nothing. A
+//! letter that failed among others goes alone at once.
 //!
-//! A batch that failed may be large, and a transaction of the sink may not grow old: sent one at a time, its rows could take longer than the
-//! broker lets a transaction live, and every try would end like the last. So they are sent in parts, each by itself, a part that fails in
-//! parts of its own, until one row is left to be judged; what lies before and behind them flows. A sink that was away teaches nothing.
+//! A lesson is kept until what it is about is settled: within the session, and a session that begins learns it again. Where a failure takes the whole
+//! group with it, and the session, it is handed on until it is committed: nothing else of that group is remembered, its rows come again from the
+//! checkpoint, and its letters are still marked. Rows and letters that were judged are remembered only there; elsewhere they have been set aside by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +15,13 @@ use crate::lsn::Lsn;
 use crate::poison::{Cause, LetterId};
 use crate::position::{Identity, Timeline};
 
-/// See the module's documentation. A session is given them ([`Start::lessons`](super::Start::lessons)) and gives them back
+/// See the module's documentation. A session of groups is given them ([`Start::lessons`](super::Start::lessons)) and gives them back
 /// ([`End::lessons`](super::End::lessons)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lessons {
     /// Rows that failed among others, each with its part. Such a row is not judged, for a failed batch blames innocents.
     parts: BTreeMap<Identity, Part>,
-    /// Rows that failed among others in this session, and are in no part of their own yet.
+    /// Rows that failed among others since parts were made last.
     failed: BTreeSet<Identity>,
     /// Rows that failed alone. They are set aside without being sent.
     judged: BTreeMap<Identity, Cause>,
@@ -30,12 +31,13 @@ pub struct Lessons {
     returned: BTreeMap<LetterId, String>,
 }
 
-/// Rows that go by themselves: nothing else is with the sink meanwhile, but for rows that lie among them.
+/// What goes by itself: nothing else is with the sink meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) last: Identity,
-    /// Nothing is with the sink but this one row, so that it can be judged.
-    pub(super) is_single: bool,
+pub(super) enum Part {
+    /// Rows that failed among others, the last of which is this one; and rows that lie among them.
+    Rows { last: Identity },
+    /// One record, so that it can be judged.
+    Single,
 }
 
 /// In how many parts rows that failed go again: few enough that waiting for each of them takes a second or two, and so many that a batch of
@@ -48,14 +50,21 @@ impl Lessons {
         self.failed.insert(row);
     }
 
-    /// The session is over: what failed among others in it makes parts.
-    pub(super) fn parted(mut self) -> Self {
+    /// A row is to go alone.
+    pub(super) fn single_out(&mut self, row: Identity) {
+        self.parts.insert(row, Part::Single);
+    }
+
+    /// Everything that was with the sink is reported: what failed among others makes parts.
+    pub(super) fn make_parts(&mut self) {
         let failed: Vec<Identity> = std::mem::take(&mut self.failed).into_iter().collect();
         for rows in failed.chunks(failed.len().div_ceil(PARTS).max(1)) {
-            let part = rows.last().map(|last| Part { last: *last, is_single: rows.len() == 1 });
-            self.parts.extend(rows.iter().zip(part.into_iter().cycle()).map(|(row, part)| (*row, part)));
+            let part = match rows {
+                [.., last] if rows.len() > 1 => Part::Rows { last: *last },
+                _ => Part::Single,
+            };
+            self.parts.extend(rows.iter().map(|row| (*row, part)));
         }
-        self
     }
 
     /// The part that a row goes with, if it has failed among others.
@@ -89,12 +98,17 @@ impl Lessons {
         self.returned.get(&letter)
     }
 
+    /// A row is settled, or will be without being sent again.
+    pub(super) fn forget_row(&mut self, row: Identity) {
+        self.parts.remove(&row);
+    }
+
     /// Whether a letter has to go alone.
     pub(super) fn is_suspect(&self, letter: LetterId) -> bool {
         self.suspects.contains(&letter)
     }
 
-    /// How a letter ended is committed, for good or until an operator marks it again. One that has failed goes alone then, too.
+    /// How a letter ended is durable, for good or until an operator marks it again. One that has failed goes alone then, too.
     pub(super) fn forget_letter(&mut self, letter: LetterId, is_ended: bool) {
         self.returned.remove(&letter);
         if is_ended {

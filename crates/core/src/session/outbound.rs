@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 use crate::failure::Failure;
 use crate::ledger::{Item, Ledger, Origin, Report};
 use crate::lsn::Lsn;
-use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, Marked};
+use crate::poison::{Cause, Conclusion, DeadLetter, LetterId, Marked, Request};
 use crate::port::{Delivery, Refusal, Ticket};
 use crate::position::Identity;
 use crate::record::Record;
@@ -45,7 +45,7 @@ pub(super) struct Outbound {
     /// See [`commit_in_groups`](Self::commit_in_groups).
     is_grouping: bool,
     pub(super) lessons: Lessons,
-    /// What is with the sink goes by itself, or did so last.
+    /// What is with the sink goes in this part, or went last.
     part: Option<Part>,
     pub(super) stale_reports: u64,
 }
@@ -118,7 +118,8 @@ impl Outbound {
         while self.may_publish() {
             let ticket = self.ledger.next_waiting()?;
             match self.fate(ticket, now) {
-                Fate::Publish => return self.hand_over_in_its_part(ticket),
+                Fate::Publish => return self.hand_over_in(self.part_of(ticket), ticket),
+                Fate::PublishAlone => return self.hand_over_in(Some(Part::Single), ticket),
                 Fate::SetAside(cause) => self.set_aside(ticket, cause),
                 Fate::Hold(trouble) => {
                     self.hold(ticket, trouble, now);
@@ -128,7 +129,6 @@ impl Outbound {
                     self.waits_until = Some(until);
                     return self.hand_over_a_letter(now);
                 }
-                Fate::PublishAlone => return self.hand_over_alone(ticket, now),
             }
         }
         None
@@ -137,10 +137,8 @@ impl Outbound {
     /// The next letter, past the row whose turn it is.
     fn hand_over_a_letter(&mut self, now: Moment) -> Option<Ticket> {
         let letter = self.ledger.next_letter()?;
-        match self.fate(letter, now) {
-            Fate::PublishAlone => self.hand_over_alone(letter, now),
-            Fate::Publish | Fate::SetAside(_) | Fate::Hold(_) | Fate::Wait(_) => self.hand_over_in_its_part(letter),
-        }
+        let part = matches!(self.fate(letter, now), Fate::PublishAlone).then_some(Part::Single);
+        self.hand_over_in(part, letter)
     }
 
     /// What to ask of the store of the letters now; of rows only where it takes any.
@@ -150,6 +148,9 @@ impl Outbound {
 
     /// A letter was marked.
     pub(super) fn on_marked(&mut self, marked: Marked) {
+        if !self.is_grouping && marked.request == Request::Drop {
+            self.lessons.forget_letter(marked.id, true);
+        }
         let failed = self.lessons.return_of(marked.id);
         self.letters.on_marked(marked, failed);
     }
@@ -203,7 +204,7 @@ impl Outbound {
     pub(super) fn settle(&mut self, delivery: Delivery, now: Moment) {
         let Delivery { ticket, outcome } = delivery;
         let was_alone = self.is_alone(ticket);
-        let letter = self.letter_of(ticket);
+        let sent = self.ledger.item(ticket).map(|item| (item.identity, item.letter()));
         let report = match &outcome {
             Ok(()) => self.ledger.settle(ticket),
             Err(_) => self.ledger.take_back(ticket),
@@ -215,8 +216,10 @@ impl Outbound {
         self.full_until = None;
         match outcome {
             Ok(()) => {
-                if let Some(letter) = letter {
-                    self.letters.end(letter, Conclusion::Sent);
+                match sent {
+                    Some((_, Some(letter))) => self.letter_sent(letter),
+                    Some((row, None)) => self.row_settles(row),
+                    None => {}
                 }
                 self.passed(ticket);
             }
@@ -230,12 +233,8 @@ impl Outbound {
     /// When something may go that may not go now.
     pub(super) fn deadline(&self, now: Moment) -> Option<Moment> {
         let resume_at = match self.flow {
-            Flow::Shut { resume_at, .. } | Flow::Waiting { resume_at, .. } => Some(resume_at),
-            Flow::Flowing
-            | Flow::Draining { .. }
-            | Flow::Resetting { .. }
-            | Flow::Collecting { .. }
-            | Flow::Singly { .. } => None,
+            Flow::Shut { resume_at } | Flow::Waiting { resume_at } => Some(resume_at),
+            Flow::Flowing | Flow::Again { .. } | Flow::Resetting { .. } | Flow::Collecting { .. } => None,
         };
         let full_until = self.full_until.filter(|_| self.ledger.has_waiting());
         let judged = self.held.as_ref().and_then(|held| held.judged.as_ref());
@@ -278,17 +277,16 @@ impl Outbound {
         self.verdict.as_ref()
     }
 
+    /// What the next session has to know of records that fail, where this one cannot have settled them.
+    pub(super) fn lessons_for_the_next(&self) -> Lessons {
+        let mut lessons = if self.is_grouping { self.lessons.clone() } else { Lessons::default() };
+        lessons.make_parts();
+        lessons
+    }
+
     /// Whether a record may be handed over now.
     fn may_publish(&self) -> bool {
-        match self.flow {
-            Flow::Flowing => true,
-            Flow::Singly { .. } => self.ledger.out() == 0,
-            Flow::Draining { .. }
-            | Flow::Resetting { .. }
-            | Flow::Shut { .. }
-            | Flow::Collecting { .. }
-            | Flow::Waiting { .. } => false,
-        }
+        matches!(self.flow, Flow::Flowing | Flow::Again { .. })
     }
 
     /// What becomes of an item whose turn it is.
@@ -322,39 +320,29 @@ impl Outbound {
         }
     }
 
-    fn hand_over(&mut self, ticket: Ticket) -> Ticket {
-        if let Some(held) = self.held.take_if(|held| held.ticket == ticket) {
-            self.trouble = Some(held.trouble);
-        }
-        self.ledger.hand_over(ticket);
-        ticket
-    }
-
     /// Once nothing of another part is with the sink.
-    fn hand_over_in_its_part(&mut self, ticket: Ticket) -> Option<Ticket> {
-        let part = self.part_of(ticket);
-        if part != self.part || part.is_some_and(|part| part.is_single) {
+    fn hand_over_in(&mut self, part: Option<Part>, ticket: Ticket) -> Option<Ticket> {
+        if part != self.part || part == Some(Part::Single) {
             if self.ledger.out() > 0 {
                 return None;
             }
             self.part = part;
         }
-        Some(self.hand_over(ticket))
+        if let Some(held) = self.held.take_if(|held| held.ticket == ticket) {
+            self.trouble = Some(held.trouble);
+        }
+        if let Flow::Again { first } = &mut self.flow {
+            first.get_or_insert(ticket);
+        }
+        self.ledger.hand_over(ticket);
+        Some(ticket)
     }
 
     /// A row that lies within the part that is being sent goes with it.
     fn part_of(&self, ticket: Ticket) -> Option<Part> {
         let Some(Item { identity, origin: Origin::Log(_), .. }) = self.ledger.item(ticket) else { return None };
-        self.lessons.part_of(*identity).or_else(|| self.part.filter(|part| *identity < part.last))
-    }
-
-    /// Once everything before it is reported, and no other beside it.
-    fn hand_over_alone(&mut self, ticket: Ticket, now: Moment) -> Option<Ticket> {
-        if !matches!(self.flow, Flow::Singly { .. }) {
-            self.flow = Flow::Draining { alone_until: ticket };
-            self.turn(now);
-        }
-        self.may_publish().then(|| self.hand_over(ticket))
+        let is_among = |part: &Part| matches!(part, Part::Rows { last } if identity < last);
+        self.lessons.part_of(*identity).or_else(|| self.part.filter(is_among))
     }
 
     fn hold(&mut self, ticket: Ticket, trouble: Failure, now: Moment) {
@@ -369,17 +357,25 @@ impl Outbound {
 
     fn set_aside(&mut self, ticket: Ticket, cause: Cause) {
         let Some(Item { identity, origin: Origin::Log(row), .. }) = self.ledger.item(ticket) else { return };
-        self.letters.put_aside(ticket, *identity, cause, row);
+        let identity = *identity;
+        self.letters.put_aside(ticket, identity, cause, row);
         self.ledger.put_aside(ticket);
         self.held.take_if(|held| held.ticket == ticket);
+        self.row_settles(identity);
         self.passed(ticket);
     }
 
-    /// The letter that a ticket is of, if it is of one.
-    fn letter_of(&self, ticket: Ticket) -> Option<LetterId> {
-        match self.ledger.item(ticket)?.origin {
-            Origin::Letter(letter) => Some(letter),
-            Origin::Log(_) => None,
+    /// A row is delivered, or will be set aside. In a group that counts once it is committed.
+    fn row_settles(&mut self, row: Identity) {
+        if !self.is_grouping {
+            self.lessons.forget_row(row);
+        }
+    }
+
+    fn letter_sent(&mut self, letter: LetterId) {
+        self.letters.end(letter, Conclusion::Sent);
+        if !self.is_grouping {
+            self.lessons.forget_letter(letter, true);
         }
     }
 
@@ -387,19 +383,11 @@ impl Outbound {
     fn passed(&mut self, ticket: Ticket) {
         match self.flow {
             Flow::Flowing => {}
-            // A letter passes rows that are held, which may have failed before.
-            Flow::Singly { alone_until }
-                if ticket >= alone_until && self.ledger.next_waiting().is_none_or(|next| next > alone_until) =>
-            {
-                self.flow = Flow::Flowing;
-            }
-            Flow::Singly { .. } => {}
+            // What passes behind the first that goes again says nothing about that one.
+            Flow::Again { first: Some(first) } if first != ticket && self.ledger.is_pending(first) => return,
+            Flow::Again { .. } => self.flow = Flow::Flowing,
             // It was under way before the failure, and says nothing about what comes after.
-            Flow::Draining { .. }
-            | Flow::Resetting { .. }
-            | Flow::Shut { .. }
-            | Flow::Collecting { .. }
-            | Flow::Waiting { .. } => return,
+            Flow::Resetting { .. } | Flow::Shut { .. } | Flow::Collecting { .. } | Flow::Waiting { .. } => return,
         }
         self.trouble = None;
         self.backoff.reset();

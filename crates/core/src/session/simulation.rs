@@ -13,6 +13,7 @@ mod idle;
 mod letters;
 mod random;
 pub(super) mod server;
+mod suspicion;
 mod watch;
 mod weather;
 pub(super) mod world;

@@ -1,5 +1,6 @@
 //! What a session promises, one sentence a test. The simulation looks for what nobody thought of; these say what was.
 
+mod again;
 mod delivery;
 mod describing;
 mod ending;

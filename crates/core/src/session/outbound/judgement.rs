@@ -1,11 +1,12 @@
 //! What a failed delivery does to the records after it, and what becomes of the one that failed.
 //!
 //! After a failed report nothing is handed over until the sink has given everything back; then what is not acknowledged goes again in the order
-//! of the log, one at a time until past the failure. A row is judged bad only when it was sent alone, for a failed batch blames innocents. Which
-//! record goes next, and whether it may, is the parent's to say.
+//! of the log, as fast as the sink takes it. Only rows that failed themselves go in parts, each of which is waited for before and behind, and
+//! which of them are to blame is found by parts of parts ([`Lessons`](crate::session::Lessons)): a row is judged bad only when it was sent alone, for a
+//! failed batch blames innocents. Which record goes next, and whether it may, is the parent's to say.
 //!
 //! Where records and position are committed as one group, a failed report takes the group with it and so the session. Then a row is judged
-//! over several sessions, which hand on what they learned ([`Lessons`](crate::session::Lessons)).
+//! over several sessions, which hand on what they learned.
 
 use crate::failure::{Class, Failure};
 use crate::ledger::{Item, Origin};
@@ -14,25 +15,23 @@ use crate::port::Ticket;
 use crate::position::Identity;
 use crate::time::Moment;
 
-use super::{Held, Outbound};
+use super::{Held, Outbound, Part};
 
 /// How records are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// As fast as the sink takes them.
+    /// As fast as the sink takes them, but for the parts.
     Flowing,
-    /// The sink refused a record at once; those in front of it are awaited, then it is offered alone.
-    Draining { alone_until: Ticket },
+    /// The same after a failure, which is over once the first that goes again has passed.
+    Again { first: Option<Ticket> },
     /// The sink has to give everything back.
-    Resetting { alone_until: Ticket, is_asked: bool },
+    Resetting { is_asked: bool },
     /// The sink could not be made anew, and takes nothing until it is. It is tried again at this moment.
-    Shut { alone_until: Ticket, resume_at: Moment },
+    Shut { resume_at: Moment },
     /// The sink has given everything back; the reports of it are awaited.
-    Collecting { alone_until: Ticket, resume_at: Moment },
+    Collecting { resume_at: Moment },
     /// Nothing is handed over before this moment.
-    Waiting { alone_until: Ticket, resume_at: Moment },
-    /// One at a time, up to and with this one.
-    Singly { alone_until: Ticket },
+    Waiting { resume_at: Moment },
 }
 
 /// What becomes of a record that failed alone.
@@ -53,32 +52,25 @@ impl Outbound {
     /// Whether the sink has to be reset now. Says so once.
     pub(in crate::session) fn take_reset(&mut self, now: Moment) -> bool {
         self.turn(now);
-        match &mut self.flow {
-            Flow::Resetting { alone_until, is_asked } if !*is_asked => {
-                *is_asked = true;
-                // Those that followed one of their key follow nothing that the new one has had.
-                *alone_until = self.ledger.last_letter().map_or(*alone_until, |letter| letter.max(*alone_until));
-                self.letters.sink_is_new();
-                true
-            }
-            _ => false,
-        }
+        let Flow::Resetting { is_asked: is_asked @ false } = &mut self.flow else { return false };
+        *is_asked = true;
+        self.letters.sink_is_new();
+        true
     }
 
     /// The sink was reset, or could not be.
     pub(in crate::session) fn sink_reset(&mut self, outcome: Result<(), Failure>, now: Moment) {
-        let Flow::Resetting { alone_until, .. } = self.flow else { return };
-        let wait = self.backoff.next_wait();
+        let Flow::Resetting { .. } = self.flow else { return };
+        let resume_at = now.after(self.backoff.next_wait());
         self.flow = match outcome {
-            Ok(()) => Flow::Collecting { alone_until, resume_at: now.after(wait) },
+            Ok(()) => Flow::Collecting { resume_at },
             Err(failure) if failure.class == Class::Configuration => {
-                let identity = self.ledger.item(alone_until).map(|item| item.identity).or(self.blamed);
-                self.verdict = Some(Verdict { identity, failure });
-                Flow::Collecting { alone_until, resume_at: now }
+                self.verdict = Some(Verdict { identity: self.blamed, failure });
+                Flow::Collecting { resume_at: now }
             }
             Err(failure) => {
                 self.trouble = Some(failure);
-                Flow::Shut { alone_until, resume_at: now.after(wait) }
+                Flow::Shut { resume_at }
             }
         };
     }
@@ -93,12 +85,14 @@ impl Outbound {
         self.ledger.out() > 0 || self.verdict.is_some() || self.is_giving_back()
     }
 
-    /// What the next session has to know of a failure that takes the group with it.
+    /// What is to be known of a failure when the record goes again; in the next session, where it takes the group with it.
     pub(super) fn learn(&mut self, ticket: Ticket, failure: &Failure, was_alone: bool) {
-        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket).filter(|_| self.is_grouping) else { return };
+        let Some(Item { identity, origin, .. }) = self.ledger.item(ticket) else { return };
         let sentence = if was_alone { self.sentence(ticket, failure) } else { None };
         let is_blamed = matches!(failure.class, Class::Row | Class::Route);
         match (origin, sentence) {
+            // It is executed at once.
+            (_, Some(_)) if !self.is_grouping => {}
             (Origin::Log(_), Some(Sentence::SetAside(cause))) => self.lessons.judge_row(*identity, cause),
             (Origin::Letter(_), Some(Sentence::Return(letter))) => {
                 self.lessons.judge_letter(letter, failure.reason.clone());
@@ -108,6 +102,20 @@ impl Outbound {
             (Origin::Log(_), _) => self.lessons.suspect_row(*identity),
             (Origin::Letter(letter), _) => self.lessons.suspect_letter(*letter),
         }
+    }
+
+    /// The sink refused it at once: those in front of it are awaited, then it is offered alone.
+    fn single_out(&mut self, ticket: Ticket) {
+        match self.ledger.item(ticket) {
+            Some(Item { origin: Origin::Letter(letter), .. }) => self.lessons.suspect_letter(*letter),
+            Some(Item { identity, origin: Origin::Log(_), .. }) => self.lessons.single_out(*identity),
+            None => {}
+        }
+        let first = match self.flow {
+            Flow::Again { first: Some(first) } => first.min(ticket),
+            _ => ticket,
+        };
+        self.flow = Flow::Again { first: Some(first) };
     }
 
     /// A letter lies there still, and those of its key behind it with it: they were to go after it, and wait for it now.
@@ -121,7 +129,6 @@ impl Outbound {
 
     /// Decides what a failure means for the records after it.
     pub(super) fn judge(&mut self, ticket: Ticket, failure: Failure, was_alone: bool, was_refused: bool, now: Moment) {
-        let alone_until = self.alone_until().map_or(ticket, |until| until.max(ticket));
         self.blamed = self.ledger.item(ticket).map(|item| item.identity);
         if was_alone && let Some(sentence) = self.sentence(ticket, &failure) {
             if self.is_grouping && !was_refused {
@@ -129,7 +136,7 @@ impl Outbound {
             }
             self.execute(ticket, sentence, &failure, now);
             if !was_refused {
-                self.flow = Flow::Resetting { alone_until, is_asked: false };
+                self.flow = Flow::Resetting { is_asked: false };
             }
             return;
         }
@@ -141,22 +148,17 @@ impl Outbound {
             (Class::Withdrawn, _) if self.is_giving_back() => {}
             (Class::Row | Class::Route, false) if was_refused && !self.is_giving_back() => {
                 self.trouble = Some(failure);
-                self.flow = Flow::Draining { alone_until };
+                self.single_out(ticket);
             }
             (Class::Route, true) if was_refused => {
                 self.trouble = Some(failure);
-                self.flow = Flow::Waiting { alone_until, resume_at: now.after(self.backoff.next_wait()) };
+                self.flow = Flow::Waiting { resume_at: now.after(self.backoff.next_wait()) };
             }
             (Class::Row | Class::Route | Class::Sink | Class::Withdrawn, _) => {
                 self.trouble = Some(failure);
-                self.flow = match self.flow {
-                    Flow::Collecting { resume_at, .. } => Flow::Collecting { alone_until, resume_at },
-                    Flow::Resetting { is_asked, .. } => Flow::Resetting { alone_until, is_asked },
-                    Flow::Shut { resume_at, .. } => Flow::Shut { alone_until, resume_at },
-                    Flow::Flowing | Flow::Draining { .. } | Flow::Waiting { .. } | Flow::Singly { .. } => {
-                        Flow::Resetting { alone_until, is_asked: false }
-                    }
-                };
+                if !self.is_giving_back() {
+                    self.flow = Flow::Resetting { is_asked: false };
+                }
             }
         }
     }
@@ -203,36 +205,22 @@ impl Outbound {
 
     /// Moves on where only a report or time was awaited.
     pub(super) fn turn(&mut self, now: Moment) {
-        let is_clear = self.ledger.out() == 0;
+        if let Flow::Collecting { resume_at } = self.flow
+            && self.ledger.out() == 0
+        {
+            self.lessons.make_parts();
+            self.part = None;
+            self.flow = Flow::Waiting { resume_at };
+        }
         self.flow = match self.flow {
-            Flow::Draining { alone_until } if is_clear => Flow::Singly { alone_until },
-            Flow::Collecting { alone_until, resume_at } if is_clear && now < resume_at => {
-                Flow::Waiting { alone_until, resume_at }
-            }
-            Flow::Collecting { alone_until, .. } if is_clear => Flow::Singly { alone_until },
-            Flow::Waiting { alone_until, resume_at } if now >= resume_at => Flow::Singly { alone_until },
-            Flow::Shut { alone_until, resume_at } if now >= resume_at => {
-                Flow::Resetting { alone_until, is_asked: false }
-            }
+            Flow::Waiting { resume_at } if now >= resume_at => Flow::Again { first: None },
+            Flow::Shut { resume_at } if now >= resume_at => Flow::Resetting { is_asked: false },
             flow => flow,
         };
     }
 
     /// Whether this record is the only one with the sink, sent alone on purpose.
     pub(super) fn is_alone(&self, ticket: Ticket) -> bool {
-        let is_single = matches!(self.flow, Flow::Singly { .. }) || self.part.is_some_and(|part| part.is_single);
-        is_single && self.ledger.out() == 1 && self.ledger.is_out(ticket)
-    }
-
-    pub(super) fn alone_until(&self) -> Option<Ticket> {
-        match self.flow {
-            Flow::Flowing => None,
-            Flow::Draining { alone_until }
-            | Flow::Resetting { alone_until, .. }
-            | Flow::Shut { alone_until, .. }
-            | Flow::Collecting { alone_until, .. }
-            | Flow::Waiting { alone_until, .. }
-            | Flow::Singly { alone_until } => Some(alone_until),
-        }
+        self.part == Some(Part::Single) && self.ledger.out() == 1 && self.ledger.is_out(ticket)
     }
 }

@@ -41,12 +41,11 @@ fn consequence(outbound: &Outbound) -> &'static str {
     match outbound.flow {
         _ if outbound.verdict.is_some() => "end",
         Flow::Flowing => "flow",
-        Flow::Draining { .. } => "drain",
+        Flow::Again { .. } => "again",
         Flow::Resetting { .. } => "reset",
         Flow::Shut { .. } => "shut",
         Flow::Collecting { .. } => "collect",
         Flow::Waiting { .. } => "wait",
-        Flow::Singly { .. } => "singly",
     }
 }
 
@@ -54,8 +53,8 @@ fn consequence(outbound: &Outbound) -> &'static str {
 fn what_follows_from_a_failure_depends_on_its_class_and_on_whether_the_record_was_alone() {
     // For each class: reported among others, reported alone, refused among others, refused alone.
     let cases = [
-        (Class::Row, ["reset", "end", "drain", "end"]),
-        (Class::Route, ["reset", "reset", "drain", "wait"]),
+        (Class::Row, ["reset", "end", "again", "end"]),
+        (Class::Route, ["reset", "reset", "again", "wait"]),
         (Class::Sink, ["reset", "reset", "reset", "reset"]),
         (Class::Withdrawn, ["reset", "reset", "reset", "reset"]),
         (Class::Configuration, ["end", "end", "end", "end"]),
@@ -64,7 +63,7 @@ fn what_follows_from_a_failure_depends_on_its_class_and_on_whether_the_record_wa
         let seen = [(false, false), (false, true), (true, false), (true, true)].map(|(is_refused, is_alone)| {
             let mut outbound = outbound(2);
             if is_alone {
-                outbound.flow = Flow::Singly { alone_until: Ticket(0) };
+                outbound.part = Some(Part::Single);
             }
             if is_refused {
                 outbound.refused(Ticket(0), Refusal::Failed(failure(class)), NOW);
@@ -79,21 +78,23 @@ fn what_follows_from_a_failure_depends_on_its_class_and_on_whether_the_record_wa
 }
 
 #[test]
-fn while_the_sink_gives_back_a_failure_changes_nothing_but_how_far_records_go_alone() {
-    let (alone_until, resume_at) = (Ticket(0), NOW);
-    for flow in [
-        Flow::Resetting { alone_until, is_asked: true },
-        Flow::Shut { alone_until, resume_at },
-        Flow::Collecting { alone_until, resume_at },
-    ] {
-        for (class, until) in [(Class::Withdrawn, 0), (Class::Sink, 1), (Class::Row, 1), (Class::Route, 1)] {
+fn while_the_sink_gives_back_a_failure_changes_nothing_but_what_goes_alone_after_it() {
+    let resume_at = NOW;
+    for flow in [Flow::Resetting { is_asked: true }, Flow::Shut { resume_at }, Flow::Collecting { resume_at }] {
+        for (class, part) in [
+            (Class::Withdrawn, None),
+            (Class::Sink, None),
+            (Class::Row, Some(Part::Single)),
+            (Class::Route, Some(Part::Single)),
+        ] {
             let mut outbound = outbound(3);
             assert_eq!(outbound.next_publication(NOW), Some(Ticket(1)));
             outbound.flow = flow;
             outbound.settle(Delivery { ticket: Ticket(1), outcome: Err(failure(class)) }, NOW);
-            assert_eq!(std::mem::discriminant(&outbound.flow), std::mem::discriminant(&flow), "{class:?}");
-            assert_eq!(outbound.alone_until(), Some(Ticket(until)), "{class:?} in {flow:?}");
+            assert_eq!(outbound.flow, flow, "{class:?}");
             assert!(outbound.needs_reset());
+            outbound.lessons.make_parts();
+            assert_eq!(outbound.part_of(Ticket(1)), part, "{class:?} in {flow:?}");
         }
     }
 }
@@ -110,31 +111,40 @@ fn a_reset_is_asked_for_once_and_awaited_with_its_reports() {
     assert_eq!(outbound.next_publication(later), None, "1 has not been reported");
     outbound.settle(Delivery { ticket: Ticket(1), outcome: Err(failure(Class::Withdrawn)) }, later);
     assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
-    assert_eq!(outbound.next_publication(later), None, "one at a time");
+    assert_eq!(outbound.next_publication(later), Some(Ticket(1)), "and nothing is asked of it twice");
+}
+
+/// A letter that goes again, of the row that has this ticket.
+fn replay(outbound: &mut Outbound, of: Ticket, id: LetterId) {
+    let item = outbound.ledger.item(of).unwrap();
+    let (identity, made) = (item.identity, item.made.clone());
+    let letter = LoggedRow::default().letter(identity, Cause::Parked, made.clone().ok());
+    outbound.on_marked(Marked { id, request: Request::Replay, letter, fetched: None });
+    outbound.ledger.issue(Item { identity, made, origin: Origin::Letter(id) });
 }
 
 #[test]
 fn a_letter_that_passes_a_row_that_is_held_ends_no_care_for_the_rows_that_failed() {
-    let mut outbound = outbound_with(3, Policy { flood_limit: 0, ..Policy::default() });
+    let mut outbound = outbound_with(4, Policy { flood_limit: 0, ..Policy::default() });
     assert_eq!(outbound.next_publication(NOW), Some(Ticket(1)));
-    let item = outbound.ledger.item(Ticket(0)).unwrap();
-    let (identity, made, id) = (item.identity, item.made.clone(), LetterId(1));
-    let letter = LoggedRow::default().letter(identity, Cause::Parked, made.clone().ok());
-    outbound.on_marked(Marked { id, request: Request::Replay, letter, fetched: None });
-    outbound.ledger.issue(Item { identity, made, origin: Origin::Letter(id) });
+    replay(&mut outbound, Ticket(0), LetterId(1));
     for ticket in [Ticket(0), Ticket(1)] {
-        outbound.settle(Delivery { ticket, outcome: Err(failure(Class::Sink)) }, NOW);
+        outbound.settle(Delivery { ticket, outcome: Err(failure(Class::Row)) }, NOW);
     }
     outbound.sink_reset(Ok(()), NOW);
     let later = NOW.after(Duration::from_secs(60));
     assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
     outbound.refused(Ticket(0), Refusal::Failed(failure(Class::Row)), later);
-    assert_eq!(outbound.next_publication(later), Some(Ticket(3)), "row 0 is held, and the letter passes it");
-    outbound.settle(Delivery { ticket: Ticket(3), outcome: Ok(()) }, later);
+    assert_eq!(outbound.next_publication(later), Some(Ticket(4)), "row 0 is held, and the letter passes it");
+    outbound.settle(Delivery { ticket: Ticket(4), outcome: Ok(()) }, later);
 
     let later = later.after(Duration::from_secs(60));
     assert_eq!(outbound.next_publication(later), Some(Ticket(0)));
+    assert_eq!(outbound.next_publication(later), None, "0 goes alone, for it was judged");
     outbound.settle(Delivery { ticket: Ticket(0), outcome: Ok(()) }, later);
     assert_eq!(outbound.next_publication(later), Some(Ticket(1)));
     assert_eq!(outbound.next_publication(later), None, "1 failed too, and goes alone");
+    outbound.settle(Delivery { ticket: Ticket(1), outcome: Ok(()) }, later);
+    assert_eq!([Some(Ticket(2)), Some(Ticket(3))], [0, 1].map(|_| outbound.next_publication(later)));
+    assert_eq!(outbound.lessons, Lessons::default(), "what is settled teaches nothing any more");
 }

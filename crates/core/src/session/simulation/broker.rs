@@ -115,23 +115,22 @@ impl Broker {
         }
         let lane = random.pick(&busy);
         let event = facts.event_of(&self.lanes[lane].queue[0].1);
+        let length = self.lanes[lane].queue.len();
+        let batch = random.index(length) + 1;
         if self.lanes[lane].is_broken {
             let class = random.pick(&[Class::Withdrawn, Class::Withdrawn, Class::Sink]);
             self.lanes[lane].give_back(1, class);
         } else if self.is_away {
             if random.one_in(8) {
-                self.fail(lane, Class::Sink, random);
+                self.fail(lane, batch, Class::Sink, random);
             }
         } else if random.one_in(self.faults.configuration) {
-            self.fail(lane, Class::Configuration, random);
-        } else if self.closed[facts.events[event].topic] {
-            self.fail(lane, Class::Route, random);
-        } else if facts.events[event].is_bad {
-            self.fail(lane, Class::Row, random);
+            self.fail(lane, 1, Class::Configuration, random);
+        } else if let Some(class) = self.fault_in(lane, batch, facts) {
+            self.fail(lane, batch, class, random);
         } else if random.one_in(self.faults.batch) {
             // A batch that is too large is the fault of no record in it, and no such thing happens to one sent alone.
-            let is_batch = self.lanes[lane].queue.len() > 1;
-            self.fail(lane, if is_batch { Class::Row } else { Class::Sink }, random);
+            self.fail(lane, batch, if length > 1 { Class::Row } else { Class::Sink }, random);
         } else if random.one_in(self.faults.lost_acknowledgement) {
             facts.deliver(lane, &self.lanes[lane].queue[0].1);
             facts.allow_repeat(event);
@@ -227,11 +226,17 @@ impl Broker {
         }
     }
 
-    /// The first record fails, and with it some that share its batch.
-    fn fail(&mut self, lane: usize, class: Class, random: &mut Random) {
-        let length = self.lanes[lane].queue.len();
-        let batch = if class == Class::Configuration { 1 } else { random.index(length) + 1 };
-        // Blamed for a row is never one alone, unless it is bad.
+    /// Why the broker takes a batch of so many records by no means. It blames the good ones with the bad one, and those in front of it too.
+    fn fault_in(&self, lane: usize, batch: usize, facts: &Facts) -> Option<Class> {
+        self.lanes[lane].queue.iter().take(batch).find_map(|(_, record)| {
+            let event = &facts.events[facts.event_of(record)];
+            let is_closed = self.closed[event.topic];
+            if is_closed { Some(Class::Route) } else { event.is_bad.then_some(Class::Row) }
+        })
+    }
+
+    /// The first batch fails.
+    fn fail(&mut self, lane: usize, batch: usize, class: Class, random: &mut Random) {
         self.lanes[lane].give_back(batch, class);
         self.break_lanes(lane, random);
     }

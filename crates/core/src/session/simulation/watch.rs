@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::failure::Class;
 use crate::frame::Frame;
 use crate::lsn::Lsn;
 use crate::pgoutput::Message;
@@ -12,6 +11,7 @@ use crate::session::{LETTER_SPAN, SPAN, Session, Settings, Start};
 use crate::time::Moment;
 
 use super::server::{OUTBOXES, TABLES};
+use super::suspicion::Suspicion;
 
 /// A model of one session: what was handed to it and what it answered.
 #[derive(Debug)]
@@ -30,8 +30,9 @@ pub(super) struct Watch {
     next_new: Ticket,
     newest_event: Option<usize>,
     pub(super) settled: u64,
-    /// The last record that failed: up to it they go one at a time.
-    alone_until: Option<Ticket>,
+    suspicion: Suspicion,
+    /// The sink had no room, and has reported nothing since.
+    is_full: bool,
     is_in_transaction: bool,
     /// The outbox whose shape was told and that nobody described since.
     pub(super) undescribed: Option<u32>,
@@ -55,7 +56,8 @@ impl Watch {
             next_new: start.first_ticket,
             newest_event: None,
             settled: 0,
-            alone_until: None,
+            suspicion: Suspicion::default(),
+            is_full: false,
             is_in_transaction: false,
             undescribed: None,
             told_at: now,
@@ -105,9 +107,6 @@ impl Watch {
         let is_letter = ledger.is_letter(ticket);
         let is_gone = |ticket: &Ticket| ledger.item(*ticket).is_none() || ledger.is_aside(*ticket);
         self.returned.retain(|ticket| !is_gone(ticket));
-        if self.alone_until.is_some_and(|until| is_gone(&until) && self.returned.range(..=until).next().is_none()) {
-            self.alone_until = None;
-        }
         if is_letter {
             self.letters.insert(ticket);
             self.returned.remove(&ticket);
@@ -124,7 +123,7 @@ impl Watch {
             self.newest_event = Some(event);
             self.next_new = Ticket(ticket.0 + 1);
         }
-        assert!(self.alone_until.is_none() || self.out.is_empty(), "{ticket:?} is not alone, after a failure");
+        self.suspicion.publishing(ticket, is_letter, self.out.len());
         self.out.insert(ticket);
     }
 
@@ -141,28 +140,25 @@ impl Watch {
     pub(super) fn refused(&mut self, ticket: Ticket, refusal: &Refusal) {
         self.out.remove(&ticket);
         self.returned.insert(ticket);
-        if let Refusal::Failed(failure) = refusal {
-            self.failed(ticket, failure.class);
+        match refusal {
+            Refusal::Full => self.is_full = true,
+            Refusal::Failed(failure) => self.suspicion.refused(ticket, failure.class),
         }
     }
 
     /// A report is handed to the session. Whether it is about a record that the sink has.
     pub(super) fn reporting(&mut self, delivery: &Delivery) -> bool {
         let ticket = delivery.ticket;
-        let is_sent_alone = self.alone_until.is_some() && self.out.len() == 1;
+        let out = self.out.len();
         if !self.out.remove(&ticket) {
             return false;
         }
+        self.is_full = false;
         match &delivery.outcome {
-            Ok(()) => {
-                self.settled += u64::from(!self.letters.contains(&ticket));
-                if is_sent_alone && self.returned.range(..=ticket).next().is_none() {
-                    self.alone_until.take_if(|until| *until <= ticket);
-                }
-            }
+            Ok(()) => self.settled += u64::from(!self.letters.contains(&ticket)),
             Err(failure) => {
                 self.returned.insert(ticket);
-                self.failed(ticket, failure.class);
+                self.suspicion.failed(ticket, self.letters.contains(&ticket), failure.class, out);
             }
         }
         true
@@ -211,15 +207,22 @@ impl Watch {
         assert!(silent_for <= settings.feedback.status_interval, "the server was told nothing for {silent_for:?}");
         let ending_for = self.ending_since.map(|since| now.since(since)).unwrap_or_default();
         assert!(ending_for < settings.drain_timeout, "the session has been ending for {ending_for:?}");
+        self.check_that_nothing_lingers(session);
     }
 
-    fn failed(&mut self, ticket: Ticket, class: Class) {
-        match class {
-            Class::Withdrawn => self.alone_until = self.alone_until.or(Some(ticket)),
-            Class::Row | Class::Route | Class::Sink | Class::Configuration => {
-                self.alone_until = self.alone_until.max(Some(ticket));
-            }
+    /// Whatever may go beside all that is with the sink has gone.
+    fn check_that_nothing_lingers(&self, session: &Session) {
+        let is_held = session.trouble().is_some() || !session.outbound.has_more() || !session.goes_on();
+        if is_held || self.is_full || self.suspicion.awaits_reset() {
+            return;
         }
+        let ledger = &session.outbound.ledger;
+        // A letter that failed before goes alone whenever it is marked again.
+        if ledger.letters() > 0 {
+            return;
+        }
+        let is_free = |ticket: Ticket| self.suspicion.may_go(ticket, false, self.out.len());
+        assert!(!ledger.waiting().all(is_free), "nothing keeps what waits from leaving, and it does not");
     }
 }
 

@@ -75,7 +75,7 @@ fn a_row_that_fails_alone_takes_its_group_with_it_and_is_set_aside_by_the_next_s
     assert_eq!((end.position, end.needs_reset), (Lsn::new(START), true));
 
     let mut second = desk.next(&end, 1);
-    assert_eq!(second.transaction(0x2000, 2).transaction(0x3000, 1).asked(), publications([3]), "one at a time");
+    assert_eq!(second.transaction(0x2000, 2).transaction(0x3000, 1).asked(), publications([3]), "a part by itself");
     assert_eq!(second.deliver(3).asked(), publications([4]));
     let end = second.fail(4, Class::Row).end();
     assert!(matches!(end.cause, Cause::Aborted(..)), "{end:?}");
