@@ -134,6 +134,24 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
     }
 }
 
+#[test]
+fn a_transaction_that_the_server_cannot_send_ends_the_relay_with_where_it_is_and_every_way_on() {
+    let trouble = |commit| Trouble::Undecodable { error: refused("22012"), received: Lsn::new(0x20), commit };
+    let advance = "SELECT pg_replication_slot_advance('orders', ";
+    for (commit, place, way) in [
+        (Some(Lsn::new(0x30)), "the transaction that committed at 0/30", format!("{advance}'0/30'::pg_lsn + 1)")),
+        (None, "a transaction that committed behind 0/20", format!("{advance}'LSN')")),
+    ] {
+        let (code, said) = decided(trouble(commit));
+        assert_eq!(code, "4", "{said}");
+        let words = ["no [SQLSTATE 22012]", place, "nothing is lost", "walpost repair --fill --since TIME", &way];
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(said.contains("then walpost checkpoint adopt-slot"), "{said}");
+        assert_eq!(said.contains("pg_copy_logical_replication_slot('orders'"), commit.is_none(), "{said}");
+        assert!(!decided_with(trouble(commit), false).1.contains("adopt-slot"), "{said}");
+    }
+}
+
 #[cfg(feature = "kafka")]
 #[test]
 fn a_topic_of_ours_that_is_gone_or_forbidden_ends_the_first_start_and_is_waited_for_under_way() {
