@@ -30,6 +30,10 @@ fn undelivered(class: DeliveryClass) -> Trouble {
     ended(Cause::Undeliverable(IDENTITY, Failure::new(class, "too large")))
 }
 
+fn busy(in_creation: bool) -> StartState {
+    StartState::SlotBusy { slot: "orders".to_owned(), pid: Some(7), in_creation }
+}
+
 fn bad_row() -> SessionError {
     let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
     SessionError::Row { table, identity: IDENTITY, event_id: Some("7".to_owned()), fault: RowFault::new("it is bad") }
@@ -76,10 +80,11 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("told to stop before", Trouble::StoppedBefore(NOTHING_LEFT), "0", ""),
         ("told to stop", ended(Cause::Stopped), "0", ""),
         ("moved", Trouble::Moved, "again", "moved"),
-        ("busy", Trouble::Start(StartState::SlotBusy { slot: slot(), pid: Some(7) }), "stand by", "process 7"),
+        ("busy", Trouble::Start(busy(false)), "stand by", "is read by process 7"),
+        ("in creation", Trouble::Start(busy(true)), "stand by", "is being created by process 7"),
         (
             "busy with ourselves",
-            Trouble::Lingering(StartState::SlotBusy { slot: slot(), pid: Some(7) }),
+            Trouble::Lingering(busy(false)),
             "linger",
             "process 7 of the server, which is our own last connection",
         ),
