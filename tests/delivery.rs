@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use walpost_testkit::checker::{Repeats, Truth};
+use walpost_testkit::checker::{Repeats, Truth, partition_of};
+use walpost_testkit::servers::shared_kafka;
 
-use crate::rig::{LIMIT, Rig, eventually};
+use crate::rig::{LIMIT, PARTITIONS, Rig, eventually};
 
 #[test]
 fn what_is_committed_arrives_once_and_what_is_rolled_back_does_not() {
@@ -27,6 +28,44 @@ fn each_key_keeps_its_order_on_its_partition_among_many_writers() {
     let records = consumer.read_to_end(LIMIT).unwrap();
     let partitions: BTreeSet<i32> = records.iter().map(|record| record.partition).collect();
     assert!(partitions.len() > 1, "one partition proves nothing");
+}
+
+#[test]
+fn a_topic_that_gets_more_partitions_is_published_to_by_them_without_a_restart_and_nothing_is_lost() {
+    let mut rig = Rig::ready("widened", &["public.outbox"]);
+    rig.configure(|config| config.set("sink.kafka", "topic.metadata.refresh.interval.ms", r#""200""#));
+    let relay = rig.start();
+    // Of thirty keys each, that no other lot has.
+    let insert = |lot: &str| {
+        rig.sql(&format!(
+            "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) \
+             SELECT gen_random_uuid(), 'order', '{lot}-' || key, 'Changed', '{{}}', 0 FROM generate_series(1, 30) AS key"
+        ));
+    };
+    insert("before");
+    rig.assert_delivered(Repeats::Forbidden);
+    let more = 2 * PARTITIONS;
+    shared_kafka().widen_topic(&format!("{}.order", rig.topic("0")), more).unwrap();
+    let mut lots = 0;
+    eventually("a record in a new partition", || {
+        lots += 1;
+        insert(&format!("meanwhile-{lots}"));
+        let mut consumer = rig.consumer();
+        let records = consumer.read_ids(&rig.committed(), LIMIT).unwrap();
+        records.iter().any(|record| record.partition >= PARTITIONS)
+    });
+    insert("after");
+    rig.verdict(&rig.truth_of_lines()).assert_clean(Repeats::Forbidden);
+    let mut consumer = rig.consumer();
+    let records = consumer.read_to_end(LIMIT).unwrap();
+    let keys = records.iter().filter_map(|record| Some((record.key.as_deref()?, record.partition)));
+    for (key, partition) in keys {
+        let text = String::from_utf8_lossy(key);
+        let expected: &[i32] = if text.starts_with("before") { &[PARTITIONS] } else { &[PARTITIONS, more] };
+        let expected = if text.starts_with("after") { &[more] } else { expected };
+        assert!(expected.iter().any(|count| partition_of(key, *count) == partition), "{text} is in {partition}");
+    }
+    relay.stop(LIMIT).unwrap().assert_success();
 }
 
 #[test]

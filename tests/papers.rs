@@ -413,12 +413,55 @@ fn names_of_tests(folder: &Path, names: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn every_test_that_a_page_names_exists() {
+/// The names of all tests there are.
+fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for folder in ["tests", "crates"] {
         names_of_tests(&root().join(folder), &mut names);
     }
+    names
+}
+
+/// So many words make a name that only a test has.
+fn is_long_name(span: &str) -> bool {
+    const WORDS: usize = 7;
+    span.split('_').count() >= WORDS
+        && span.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
+}
+
+#[test]
+fn every_test_that_any_document_names_exists() {
+    let names = tests();
+    let mut count = 0;
+    for (path, text) in documents() {
+        for span in code_spans(&text).into_iter().filter(|span| is_long_name(span)) {
+            count += 1;
+            assert!(names.contains(span), "{}: there is no test {span}", path.display());
+        }
+    }
+    assert!(count > 100, "only {count} names");
+}
+
+#[test]
+fn whatever_is_said_to_be_tested_names_its_tests_or_where_they_are() {
+    let names = tests();
+    let mut count = 0;
+    for (path, text) in documents() {
+        // To the end of its paragraph. The word in italics explains the word.
+        for claim in text.split("Tested").skip(1).filter(|claim| !claim.starts_with('*')) {
+            count += 1;
+            let claim = claim.split("\n\n").next().unwrap_or_default();
+            let is_proof =
+                |span: &str| names.contains(span) || (span.starts_with("tests/") && root().join(span).exists());
+            assert!(code_spans(claim).into_iter().any(is_proof), "{}: Tested{claim}", path.display());
+        }
+    }
+    assert!(count > 10, "only {count} claims");
+}
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let names = tests();
     let page = read("docs/pitfalls.md") + &read("docs/testing.md");
     let is_name = |span: &&str| {
         span.contains('_') && span.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit())

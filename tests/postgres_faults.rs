@@ -7,6 +7,7 @@ mod beside;
 mod publications;
 mod roles;
 mod slots;
+mod undecodable;
 mod watched;
 
 use std::path::PathBuf;

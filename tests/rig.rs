@@ -167,7 +167,11 @@ impl Rig {
 
     /// As [`Rig::empty`], on other servers.
     pub(crate) fn empty_on(postgres: &PostgresEndpoint, kafka: &KafkaEndpoint, label: &str) -> Self {
-        let database = postgres.fresh_database(label).unwrap();
+        Self::empty_in(postgres.fresh_database(label).unwrap(), kafka)
+    }
+
+    /// As [`Rig::empty_on`], in a database that is there.
+    pub(crate) fn empty_in(database: Database, kafka: &KafkaEndpoint) -> Self {
         let config = Config::new(&database.url(), database.name())
             .kafka(kafka.bootstrap())
             .set("retry", "max_ms", "1000")

@@ -1,5 +1,7 @@
 //! Who is let in, by whom, over what kind of line; and that no secret is told on the way.
 
+mod told;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,11 +1,13 @@
 //! The slot: it moves while the outbox is quiet, and a start compares it with server and checkpoint before a byte is read.
 
+mod kinds;
+
 use walpost_testkit::checker::{Repeats, Truth};
 use walpost_testkit::relay::Relay;
 use walpost_testkit::servers::{Postgres, Stop, shared_kafka};
 
 use crate::observe::wait_until_ready;
-use crate::rig::{LIMIT, Rig, eventually, while_locked};
+use crate::rig::{LIMIT, Rig, eventually};
 
 #[test]
 fn confirmed_and_restart_position_both_pass_64_mb_of_other_tables_log_and_a_kill_leaves_no_refusal() {
@@ -287,22 +289,4 @@ fn a_checkpoint_of_another_system_is_refused() {
     };
     rig.reach_by_port(other.endpoint().port());
     assert_refused(&rig, 33, &[&system(&postgres), &system(&other), "walpost checkpoint forget"]);
-}
-
-#[test]
-fn a_slot_of_another_kind_or_database_is_refused() {
-    let rig = Rig::ready("kind", &["public.outbox"]);
-    let name = rig.database.name();
-    let drop = format!("SELECT pg_drop_replication_slot('{name}')");
-    rig.sql(&format!("{drop}; SELECT pg_create_logical_replication_slot('{name}', 'test_decoding')"));
-    assert_refused(&rig, 28, &[name, "test_decoding", "pgoutput"]);
-    rig.sql(&format!("{drop}; SELECT pg_create_physical_replication_slot('{name}')"));
-    assert_refused(&rig, 26, &[name, "physical"]);
-    rig.sql(&drop);
-    let passing = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', true)");
-    while_locked(&rig.database, &passing, || assert_refused(&rig, 27, &[name, "temporary"]));
-    let create = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')");
-    let elsewhere = rig.database.endpoint().fresh_database("elsewhere").unwrap();
-    elsewhere.psql(&create).unwrap();
-    assert_refused(&rig, 29, &[name, elsewhere.name()]);
 }

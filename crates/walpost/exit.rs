@@ -115,7 +115,7 @@ impl Exit {
     pub fn of_source(class: Class) -> Self {
         match class {
             Class::Transient | Class::ShuttingDown => Self::Unreachable,
-            Class::SlotBusy | Class::NeedsOperator(_) | Class::Unforeseen => Self::SourceRefused,
+            Class::SlotBusy | Class::NeedsOperator(_) | Class::Undecodable | Class::Unforeseen => Self::SourceRefused,
         }
     }
 

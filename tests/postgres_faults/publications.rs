@@ -58,7 +58,7 @@ fn an_outbox_that_is_taken_out_renamed_or_dropped_ends_the_relay_and_its_rows_ar
 }
 
 /// Whether the server has row filters and publications of whole schemas.
-fn has_filters_and_schemas(rig: &Rig) -> bool {
+pub(super) fn has_filters_and_schemas(rig: &Rig) -> bool {
     rig.value("SELECT current_setting('server_version_num')::int >= 150000") == "t"
 }
 

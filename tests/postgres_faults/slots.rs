@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use walpost_testkit::checker::Repeats;
-use walpost_testkit::relay::Relay;
+use walpost_testkit::relay::{Ended, Relay};
 use walpost_testkit::servers::{Postgres, Stop, shared_kafka, shared_postgres};
 
 use super::watched::{Sight, Watched, findings};
@@ -30,15 +30,20 @@ pub(super) fn behind_its_back(rig: &Rig, relay: &Relay, deed: impl FnOnce()) {
     relay.sigcont().unwrap();
 }
 
-/// Publishes from the table what was committed after the rows of the key `key`, and goes on: nothing is lost, and nothing comes twice.
+/// Publishes from the table what was committed after the rows of the key `key`.
 #[track_caller]
-pub(super) fn fill_and_go_on(rig: &Rig) {
+pub(super) fn fill(rig: &Rig) -> Ended {
     let after = "max(made) FILTER (WHERE aggregateid = 'key') + interval '1 microsecond'";
     let since = rig.value(&format!(
         "SELECT to_char(({after}) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM outbox"
     ));
-    let fill = ["repair", "--fill", "--by", "made", "--since", &since, "--rows-are-kept", "--yes"];
-    rig.call(&fill).assert_said(0, &["rows published", "walpost run"]);
+    rig.call(&["repair", "--fill", "--by", "made", "--since", &since, "--rows-are-kept", "--yes"])
+}
+
+/// The same, and goes on: nothing is lost, and nothing comes twice.
+#[track_caller]
+pub(super) fn fill_and_go_on(rig: &Rig) {
+    fill(rig).assert_said(0, &["rows published", "walpost run"]);
     let relay = rig.start();
     rig.insert("after", 0, 10);
     rig.assert_delivered(Repeats::Forbidden);

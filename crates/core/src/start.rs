@@ -70,6 +70,14 @@ pub struct SlotState {
     pub lost: Option<String>,
 }
 
+impl SlotState {
+    /// Whether a session is just making it: one that was left unfinished is nobody's, and one that can be read has a confirmed position.
+    #[must_use]
+    pub fn is_in_creation(&self) -> bool {
+        self.active_pid.is_some() && !self.confirmed.is_some_and(Lsn::is_valid)
+    }
+}
+
 /// What the configuration asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -147,6 +155,8 @@ pub enum StartState {
         slot: String,
         /// The process that holds it, where the server tells.
         pid: Option<u32>,
+        /// It is being made: the server waits for the end of every transaction that is older, and it cannot be read before.
+        in_creation: bool,
     },
     /// The server has invalidated the slot.
     SlotLost {
@@ -358,7 +368,8 @@ fn confirmed(slot: &SlotState, wanted: &Wanted) -> Result<Lsn, StartState> {
         return Err(StartState::SlotLost { slot: name(), reason: reason.clone() });
     }
     if let Some(pid) = slot.active_pid {
-        return Err(StartState::SlotBusy { slot: name(), pid: Some(pid).filter(|pid| *pid != 0) });
+        let (pid, in_creation) = (Some(pid).filter(|pid| *pid != 0), slot.is_in_creation());
+        return Err(StartState::SlotBusy { slot: name(), pid, in_creation });
     }
     slot.confirmed.filter(|confirmed| confirmed.is_valid()).ok_or_else(|| StartState::SlotUnfinished { slot: name() })
 }

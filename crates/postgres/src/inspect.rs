@@ -22,7 +22,7 @@ use crate::replication;
 use crate::sql::{Session, field};
 pub use publication::{Entry, LateMember, Publication, PublishedTable, late_members, publications};
 pub(crate) use server::read_server;
-pub use server::{Role, Server, role, server_state};
+pub use server::{Role, Server, encoding, role, server_state};
 pub use slot::slot_state;
 pub use table::{InspectedTable, OwnTable, Table, TableColumn, count_rows, inspect_table};
 

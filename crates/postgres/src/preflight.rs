@@ -50,6 +50,7 @@ fn server(server: &Server, found: &mut Vec<Finding>) {
         let sentence = "a pooler stands in between: start-up options are lost or server processes change";
         found.push(Finding::error("source.url", sentence, "connect to PostgreSQL's own port"));
     }
+    found.extend(encoding(&server.encoding));
     if server.max_slot_wal_keep_mb < 0 {
         let sentence =
             "max_slot_wal_keep_size is unlimited: while walpost is away, the WAL grows until the disk is full";
@@ -76,6 +77,28 @@ fn server(server: &Server, found: &mut Vec<Finding>) {
             sentence,
             "nothing has to be done: walpost sets its own for its session",
         ));
+    }
+}
+
+/// What the database's encoding means for a stream, which is always of UTF8. The server sends nothing behind a row that it cannot convert.
+#[must_use]
+pub fn encoding(name: &str) -> Option<Finding> {
+    const SUBJECT: &str = "server_encoding";
+    match name {
+        // Every byte of the second has its character.
+        "UTF8" | "LATIN1" => None,
+        "SQL_ASCII" => Some(Finding::warning(
+            SUBJECT,
+            "the database's encoding is SQL_ASCII: the server takes any bytes for text and converts none, and the stream ends for good at a row whose text is not UTF-8",
+            "have everybody who writes outboxes write UTF-8, or move to a database of the encoding UTF8",
+        )),
+        name => Some(Finding::note(
+            SUBJECT,
+            format!(
+                "the database's encoding is {name}: texts are converted to UTF8, and the stream ends for good at a row with bytes that have no equivalent there"
+            ),
+            "nothing has to be done where such bytes are not written; a database of the encoding UTF8 has none",
+        )),
     }
 }
 

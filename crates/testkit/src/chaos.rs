@@ -83,7 +83,12 @@ pub struct Options {
     pub store: Store,
     /// Whether records may come again at all.
     pub repeats: Repeats,
+    /// How long a writer waits between two transactions; [`PAUSE`] where a relay is to have all that it can take.
+    pub pause: Duration,
 }
+
+/// How long a writer waits between two transactions where a relay is to have all that it can take.
+pub const PAUSE: Duration = Duration::from_millis(4);
 
 /// The faults that a run with this store can have on this machine.
 #[must_use]
@@ -177,7 +182,7 @@ impl Run {
         let weather = Arc::new(Weather::default());
         let (walpost, bootstrap) = (Arc::clone(&stage.walpost), stage.kafka.bootstrap());
         let operator = Operator::start(walpost, bootstrap, stage.topics(), Arc::clone(&weather), options.seed);
-        let writers = stage.workload(options.seed).start();
+        let writers = stage.workload(options.seed, options.pause).start();
         let (violations, sleeps) = (Vec::new(), Vec::new());
         Ok(Self { writers, operator, supervisor, watch, reader, weather, violations, sleeps, stage })
     }

@@ -137,6 +137,9 @@ impl Found {
     /// Why the slot may not be touched, whichever way is gone.
     fn hands_off(&self) -> Option<String> {
         let slot = match &self.state {
+            StartState::SlotBusy { in_creation: true, .. } => {
+                return Some(format!("{}; wait for its end", self.state.sentence()));
+            }
             StartState::SlotBusy { .. } => {
                 return Some(format!("{}; stop it first", self.state.sentence()));
             }

@@ -108,14 +108,14 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     Ok(Database { usage, server, stored, doubt, store: store.place(), start, gap, misfits, filters, role, letters })
 }
 
-/// How slot and checkpoint stand to each other, whoever reads the slot.
+/// How slot and checkpoint stand to each other, whoever reads the slot. One that is just being made is not there yet.
 fn compare(
     settings: &Settings,
     server: &ServerState,
     slot: Option<SlotState>,
     stored: Option<&Checkpoint>,
 ) -> StartState {
-    let idle = slot.map(|slot| SlotState { active_pid: None, ..slot });
+    let idle = slot.map(|slot| SlotState { active_pid: slot.active_pid.filter(|_| slot.is_in_creation()), ..slot });
     start::compare(server, idle.as_ref(), stored, &crate::relay::wanted(settings))
 }
 

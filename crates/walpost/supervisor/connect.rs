@@ -164,6 +164,8 @@ impl Supervisor {
             return Ok(());
         }
         journal::row_filters(&preflight::filters(&published, &subject));
+        let encoding = inspect::encoding(sql).await.map_err(Trouble::Postgres)?;
+        preflight::encoding(&encoding).iter().for_each(journal::finding);
         // Of one that has published nothing yet, nothing can have been passed over since.
         if known.as_ref().is_some_and(|known| known.commit_time.is_some()) {
             let late = inspect::late_members(sql, source.slot(), source.publications());

@@ -55,6 +55,14 @@ pub(super) enum Trouble {
     Misfit(Vec<Finding>),
     /// The checkpoint has moved between our look at it and our hold of the slot.
     Moved,
+    /// The server cannot decode or convert a transaction.
+    Undecodable {
+        error: PostgresError,
+        /// The end of what was taken in.
+        received: Lsn,
+        /// Its commit, where the server has told it.
+        commit: Option<Lsn>,
+    },
     /// The sink will take nothing.
     Sink(Failure),
     /// What may be created cannot be.
@@ -79,6 +87,7 @@ impl Trouble {
             Self::Unpublished(_) => "unpublished",
             Self::Misfit(_) => "misfit",
             Self::Moved => "checkpoint_moved",
+            Self::Undecodable { .. } => "undecodable",
             Self::Sink(_) => "sink",
             Self::Unprepared(_) => "unprepared",
             Self::Session { cause, .. } => match cause {
@@ -134,16 +143,39 @@ pub(super) struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// How to go on without a row. The server leaves out a transaction whose commit lies before the slot's position, so one byte
-    /// after the start of its commit record is enough, and nothing of the next one is passed over.
+    /// How to go on without a row.
     fn skipping(self, identity: Identity) -> String {
-        let Self { slot, keeps_a_checkpoint, .. } = self;
-        let adopt = if keeps_a_checkpoint { ", then walpost checkpoint adopt-slot" } else { "" };
         format!(
-            "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: SELECT pg_replication_slot_advance('{slot}', '{}'::pg_lsn + 1){adopt}",
-            identity.commit_lsn
+            "if the configuration or the topic is at fault, correct it and start again: nothing is lost; to go on without what is not yet published of its transaction, run: {}",
+            self.advancing(&behind(identity.commit_lsn))
         )
     }
+
+    /// How to go on without a transaction that the server does not send. Where not even its beginning came, another plugin shows it.
+    fn passing(self, commit: Option<Lsn>) -> String {
+        let without = "to go on without what is not yet published of it, run:";
+        match commit {
+            Some(commit) => format!("{without} {}", self.advancing(&behind(commit))),
+            None => format!(
+                "to see where it ends, run in one session: SELECT pg_copy_logical_replication_slot('{}', 'walpost_look', true, 'test_decoding'), then SELECT lsn, data FROM pg_logical_slot_peek_changes('walpost_look', NULL, NULL, 'skip-empty-xacts', 'on'); {without} {}, LSN being that of its COMMIT",
+                self.slot,
+                self.advancing("'LSN'")
+            ),
+        }
+    }
+
+    /// How the slot is moved on.
+    fn advancing(self, to: &str) -> String {
+        let Self { slot, keeps_a_checkpoint, .. } = self;
+        let adopt = if keeps_a_checkpoint { ", then walpost checkpoint adopt-slot" } else { "" };
+        format!("SELECT pg_replication_slot_advance('{slot}', {to}){adopt}")
+    }
+}
+
+/// A position behind a transaction. The server leaves out one whose commit lies before the slot's position, so one byte after the
+/// start of its commit record is enough, and nothing of the next one is passed over.
+fn behind(commit: Lsn) -> String {
+    format!("'{commit}'::pg_lsn + 1")
 }
 
 /// What is done about what ended an attempt: the one place that decides it.
@@ -181,8 +213,25 @@ pub(super) fn decide(trouble: Trouble, relay: Relay<'_>) -> Decision {
         Trouble::Letters(error) => letters_failed(&error, sink_refusal),
         Trouble::Unprepared(ended) => Decision::End(Err(ended)),
         Trouble::Sink(verdict) => Decision::end_with(sink_refusal, verdict.reason),
+        Trouble::Undecodable { error, received, commit } => {
+            Decision::end_with(Exit::SourceRefused, undecodable(&error, received, commit, relay))
+        }
         Trouble::Session { cause, rest, source_error } => session_ended(cause, rest, source_error, relay),
     }
+}
+
+/// What is said of a transaction that the server cannot decode or convert. The log keeps rows and catalogue as they were, so that what is
+/// mended counts for the table alone, and for what is written from now on.
+fn undecodable(error: &PostgresError, received: Lsn, commit: Option<Lsn>, relay: Relay<'_>) -> String {
+    let which = match commit {
+        Some(commit) => format!("the transaction that committed at {commit}"),
+        None => format!("a transaction that committed behind {received}"),
+    };
+    format!(
+        "{}: the server cannot decode or convert {which}, now or later, and sends nothing behind it; nothing is lost, for the slot keeps all of it; correct the publication's row filter where that fails, or in the table the row that does not convert to UTF8 or is too large, then publish from the tables: walpost repair --fill --since TIME, a time before it; {}",
+        chain(error),
+        relay.passing(commit)
+    )
 }
 
 /// What is done about the end of a session.
@@ -272,6 +321,7 @@ fn judge(class: Class, reason: &str, refusal: Exit) -> Decision {
             let sentence = journal::with_remedy(reason, Some(remedy));
             Decision::end_with(refusal, sentence)
         }
+        Class::Undecodable => Decision::end_with(refusal, reason),
     }
 }
 

@@ -10,7 +10,7 @@ use walpost_core::lsn::Lsn;
 use walpost_core::port::Sink;
 use walpost_core::position::Checkpoint;
 use walpost_core::session::{Cause, End, Session};
-use walpost_postgres::error::Error as PostgresError;
+use walpost_postgres::error::{Class, Error as PostgresError};
 use walpost_postgres::sql;
 use walpost_postgres::stream::Stream;
 
@@ -41,7 +41,16 @@ impl Supervisor {
         self.look_back(&session, start, &driven.end);
         self.memory = Some(Memory::of(&driven.end, &server, epoch));
         let lost_sink = if driven.end.needs_reset { self.reset_sink().await } else { None };
-        what_ended(driven, is_fenced, lost_sink, gap)
+        match what_ended(driven, is_fenced, lost_sink, gap) {
+            Trouble::Session { cause: Cause::SourceLost, source_error: Some(error), .. }
+                if error.class() == Class::Undecodable =>
+            {
+                // No session of this process takes up from memory any more.
+                self.save_memory().await;
+                Trouble::Undecodable { error, received: session.received(), commit: session.open_commit() }
+            }
+            trouble => trouble,
+        }
     }
 
     fn announce(&mut self, connection: &Connection, on_first_stream: &impl Fn()) {

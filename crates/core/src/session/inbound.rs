@@ -296,6 +296,11 @@ impl Inbound {
         self.open.as_ref().filter(|open| !open.is_skipped).map(|open| open.commit_time)
     }
 
+    /// The commit of the open transaction.
+    pub(super) fn open_commit(&self) -> Option<Lsn> {
+        self.open.as_ref().map(|open| open.commit_lsn)
+    }
+
     pub(super) fn take_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }

@@ -92,6 +92,12 @@ impl Session {
         self.inbound.received()
     }
 
+    /// The commit of the transaction of which a part was taken in, if there is one.
+    #[must_use]
+    pub fn open_commit(&self) -> Option<Lsn> {
+        self.inbound.open_commit()
+    }
+
     /// What was taken from the log and is not settled.
     #[must_use]
     pub fn owed(&self) -> Load {

@@ -88,6 +88,10 @@ fn wrong(database: &str) -> StartState {
     StartState::WrongDatabase { slot: slot_name(), database: database.to_owned(), wanted: "app".to_owned() }
 }
 
+fn busy(pid: Option<u32>, in_creation: bool) -> StartState {
+    StartState::SlotBusy { slot: slot_name(), pid, in_creation }
+}
+
 /// Every state, from the least that makes it.
 fn cases() -> Vec<Case> {
     [slot_cases(), position_cases(), cases_once()].concat()
@@ -110,8 +114,15 @@ fn slot_cases() -> Vec<Case> {
         (server(), Some(slot_at(40)), Some(checkpoint_at(100)), S::Resume { start: lsn(100) }),
         (server(), Some(slot_at(40)), None, S::SlotOnly { start: lsn(40) }),
         (server(), None, Some(checkpoint_at(50)), S::SlotMissing { slot: slot_name(), position: lsn(50) }),
-        (server(), odd(|s| s.active_pid = Some(9)), None, S::SlotBusy { slot: slot_name(), pid: Some(9) }),
-        (server(), odd(|s| s.active_pid = Some(0)), None, S::SlotBusy { slot: slot_name(), pid: None }),
+        (server(), odd(|s| s.active_pid = Some(9)), None, busy(Some(9), false)),
+        (server(), odd(|s| s.active_pid = Some(0)), None, busy(None, false)),
+        (server(), odd(|s| (s.active_pid, s.confirmed) = (Some(9), None)), None, busy(Some(9), true)),
+        (
+            server(),
+            odd(|s| (s.active_pid, s.confirmed) = (Some(9), Some(Lsn::INVALID))),
+            Some(checkpoint_at(50)),
+            busy(Some(9), true),
+        ),
         (
             server(),
             odd(|s| s.lost = Some("wal_removed".to_owned())),
@@ -234,7 +245,7 @@ fn a_checkpoint_that_was_written_before_its_slot_was_made_tells_a_fresh_slot_fro
 fn a_busy_slot_is_busy_even_where_its_holder_has_moved_it_past_our_checkpoint() {
     let slot = SlotState { active_pid: Some(9), ..slot_at(90) };
     let state = compare(&server(), Some(&slot), Some(&checkpoint_at(50)), &wanted());
-    assert_eq!(state, StartState::SlotBusy { slot: "walpost".to_owned(), pid: Some(9) });
+    assert_eq!(state, busy(Some(9), false));
 }
 
 #[test]

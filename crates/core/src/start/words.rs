@@ -56,10 +56,13 @@ impl StartState {
             Self::SlotMissing { slot, position } => format!(
                 "the checkpoint stands at {position} and the slot \"{slot}\" does not exist: the WAL since then is no longer kept, so rows may be missing"
             ),
-            Self::SlotBusy { slot, pid: Some(pid) } => {
-                format!("the slot \"{slot}\" is read by process {pid} of the server")
+            Self::SlotBusy { slot, pid, in_creation: false } => {
+                format!("the slot \"{slot}\" is read by {}", session(*pid))
             }
-            Self::SlotBusy { slot, pid: None } => format!("the slot \"{slot}\" is read by another session"),
+            Self::SlotBusy { slot, pid, in_creation: true } => format!(
+                "the slot \"{slot}\" is being created by {}, which waits for transactions to end that are older",
+                session(*pid)
+            ),
             Self::SlotLost { slot, reason } => format!(
                 "the server has invalidated the slot \"{slot}\" ({reason}): the WAL that it needs is gone, so rows may be missing"
             ),
@@ -115,6 +118,7 @@ impl StartState {
                 "where nothing was published yet, or a repeat is accepted, run: walpost checkpoint adopt-slot; where the checkpoint lies in another store, run with the configuration of that one: walpost checkpoint copy --to kafka; to see the ways out, run: walpost repair".to_owned()
             }
             Self::SlotMissing { .. } => format!("{WAYS_OUT}; {START_ANEW}"),
+            Self::SlotBusy { in_creation: true, .. } => "it is waited for; to see for which transactions: SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start, and SELECT * FROM pg_prepared_xacts".to_owned(),
             Self::SlotBusy { slot, .. } => format!(
                 "it is waited for; to see who it is: SELECT * FROM pg_stat_replication WHERE pid = (SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}')"
             ),
@@ -169,6 +173,11 @@ impl StartState {
             Self::CheckpointMissing { .. } => 36,
         }
     }
+}
+
+/// Who has the slot.
+fn session(pid: Option<u32>) -> String {
+    pid.map_or("another session".to_owned(), |pid| format!("process {pid} of the server"))
 }
 
 impl Part {

@@ -15,6 +15,9 @@ pub enum Class {
     SlotBusy,
     /// It stays until somebody does what the sentence says.
     NeedsOperator(&'static str),
+    /// The server streams, and cannot decode or convert a transaction: it fails in the same way each time, and nothing behind it is ever sent. What
+    /// helps depends on where the stream stands, so whoever knows that says it.
+    Undecodable,
     /// Nobody foresaw it: try again, and raise the alarm.
     Unforeseen,
 }
@@ -23,7 +26,7 @@ impl Class {
     /// Whether trying again can help.
     #[must_use]
     pub fn is_retried(self) -> bool {
-        !matches!(self, Self::NeedsOperator(_))
+        !matches!(self, Self::NeedsOperator(_) | Self::Undecodable)
     }
 }
 
@@ -53,6 +56,9 @@ impl Error {
 /// The verdict on an SQLSTATE (PostgreSQL's Appendix A), first by its five characters, then by its class.
 fn classify(phase: Phase, error: &ServerError) -> Class {
     let Some(sqlstate) = error.sqlstate.as_deref() else { return Class::Unforeseen };
+    if phase == Phase::Streaming && is_about_data(sqlstate, &error.message) {
+        return Class::Undecodable;
+    }
     match sqlstate {
         // admin_shutdown, crash_shutdown, cannot_connect_now
         "57P01" | "57P02" | "57P03" => Class::ShuttingDown,
@@ -91,6 +97,13 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
         "57P05" | "57014" | "40001" | "40P01" | "55P03" | "25006" => Class::Transient,
         _ => classify_by_class(sqlstate.get(..2).unwrap_or_default()),
     }
+}
+
+/// Whether it is what the data are: a row filter that fails (class 22), text that has no place in UTF8 (22P05, 22021), a row that is larger
+/// than a message may be (class 54), or a value whose text is larger than the server can make, for which it has no SQLSTATE (`palloc` in mcxt.c).
+fn is_about_data(sqlstate: &str, message: &str) -> bool {
+    let is_too_large = sqlstate == "XX000" && message.starts_with("invalid memory alloc request size");
+    sqlstate.starts_with("22") || sqlstate.starts_with("54") || is_too_large
 }
 
 fn classify_by_class(class: &str) -> Class {
@@ -161,6 +174,26 @@ mod tests {
         ] {
             let remedy = server(phase, text).remedy().unwrap_or_else(|| panic!("{text}"));
             assert!(remedy.contains(part), "{text}: {remedy}");
+        }
+    }
+
+    #[test]
+    fn data_that_the_server_cannot_send_end_a_stream_for_good_and_are_no_such_thing_elsewhere() {
+        for text in [
+            "division by zero (SQLSTATE 22012)",
+            "character with byte sequence 0x81 in encoding \"WIN1252\" has no equivalent in encoding \"UTF8\" (SQLSTATE 22P05)",
+            "invalid byte sequence for encoding \"UTF8\": 0xff (SQLSTATE 22021)",
+            "a parameter of a row filter's function (SQLSTATE 22023)",
+            "string buffer exceeds maximum allowed length (1073741823 bytes) (SQLSTATE 54000)",
+            "stack depth limit exceeded (SQLSTATE 54001)",
+            "invalid memory alloc request size 1258291203 (SQLSTATE XX000)",
+        ] {
+            let class = server(Phase::Streaming, text).class();
+            assert_eq!(class, Class::Undecodable, "{text}");
+            assert!(!class.is_retried());
+            for phase in [Phase::Connecting, Phase::Query, Phase::Starting] {
+                assert_ne!(server(phase, text).class(), Class::Undecodable, "{phase:?}: {text}");
+            }
         }
     }
 

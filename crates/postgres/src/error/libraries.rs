@@ -29,10 +29,13 @@ impl Error {
     /// From the ordinary session's library.
     pub(crate) fn from_sql(error: tokio_postgres::Error, phase: Phase) -> Self {
         if let Some(database) = error.as_db_error() {
+            let sqlstate = database.code().code();
+            // Of a constraint that is violated it is what the row holds.
+            let detail = database.detail().filter(|_| !sqlstate.starts_with("23"));
             let error = ServerError {
-                sqlstate: Some(database.code().code().to_owned()),
+                sqlstate: Some(sqlstate.to_owned()),
                 message: database.message().to_owned(),
-                detail: database.detail().map(str::to_owned),
+                detail: detail.map(str::to_owned),
                 hint: database.hint().map(str::to_owned),
             };
             return Self::Server { phase, error };

@@ -27,6 +27,8 @@ pub struct Server {
     pub in_recovery: bool,
     /// The session's database.
     pub database: String,
+    /// The encoding of that database.
+    pub encoding: String,
     /// `max_replication_slots`.
     pub max_slots: i64,
     /// How many slots there are.
@@ -70,6 +72,7 @@ SELECT current_setting('server_version_num')::int AS version,
        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END AS flushed,
        pg_is_in_recovery() AS in_recovery,
        current_database()::text AS database,
+       current_setting('server_encoding') AS encoding,
        current_setting('max_replication_slots')::int8 AS max_slots,
        (SELECT count(*) FROM pg_replication_slots) AS slots,
        current_setting('max_wal_senders')::int8 AS max_senders,
@@ -103,6 +106,7 @@ pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Erro
         flushed: lsn(&row, "flushed")?.unwrap_or(Lsn::INVALID),
         in_recovery: field(&row, "in_recovery")?,
         database: field(&row, "database")?,
+        encoding: field(&row, "encoding")?,
         max_slots: field(&row, "max_slots")?,
         slots: field(&row, "slots")?,
         max_senders: field(&row, "max_senders")?,
@@ -135,6 +139,15 @@ pub async fn server_state(session: &Session, settings: &ConnectionSettings) -> R
         in_recovery: server.in_recovery,
         database: server.database,
     })
+}
+
+/// The encoding of the session's database.
+///
+/// # Errors
+/// The session has ended.
+pub async fn encoding(session: &Session) -> Result<String, Error> {
+    let row = session.query_one("SELECT current_setting('server_encoding') AS encoding", &[]).await?;
+    field(&row, "encoding")
 }
 
 /// The role that the session came as.

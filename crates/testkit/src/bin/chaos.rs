@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use walpost_testkit::chaos::{Error, Fault, Options, Schedule, Store, faults_of, run};
+use walpost_testkit::chaos::{Error, Fault, Options, PAUSE, Schedule, Store, faults_of, run};
 use walpost_testkit::checker::Repeats;
 
 const USAGE: &str =
@@ -55,7 +55,7 @@ fn play(arguments: &[String]) -> Result<bool, Error> {
         )));
     }
     let faults = if faults.is_empty() { possible } else { faults };
-    let options = Options { program: wanted.program, seed, store, repeats: wanted.repeats };
+    let options = Options { program: wanted.program, seed, store, repeats: wanted.repeats, pause: PAUSE };
     let outcome = run(&options, Schedule::of_seed(seed, &faults), Duration::from_secs(60 * wanted.minutes), say)?;
     say(&outcome.to_string());
     if !outcome.is_good() {

@@ -295,13 +295,13 @@ impl Desk {
     /// Marks letters, and notes whether it did.
     fn mark(&self, arguments: &[&str]) {
         let Some(output) = self.call(&[arguments, &["--yes"]].concat()) else { return };
-        let is_marked = output.contains("marked\n") || output.contains("not marked any more");
-        if !is_marked && !output.contains("no letter fits") {
+        let mut deeds = self.deeds();
+        let is_marked = is_marked(&output).unwrap_or_else(|| {
             let said =
                 format!("`walpost dlq {}` ended well and did not say what it did:\n{output}", arguments.join(" "));
-            self.deeds().violations.push(said);
-        }
-        let mut deeds = self.deeds();
+            deeds.violations.push(said);
+            false
+        });
         match arguments.first() {
             Some(&"replay") => deeds.replays += u32::from(is_marked),
             Some(&"drop") => deeds.drops += u32::from(is_marked),
@@ -330,6 +330,15 @@ impl Desk {
         deeds.violations.extend(wrong.map(|wrong| format!("`walpost dlq {}` {weather}: {wrong}", arguments.join(" "))));
         None
     }
+}
+
+/// Whether letters were marked, or marks taken back, as a command says that ended well; none where it does not say. The relay, or an end by itself, may
+/// have been quicker than who looked.
+fn is_marked(output: &str) -> Option<bool> {
+    if output.contains("marked\n") || output.contains("not marked any more") {
+        return Some(true);
+    }
+    ["no letter fits", "nothing was changed"].iter().any(|said| output.contains(said)).then_some(false)
 }
 
 /// A letter of a line of `walpost dlq list --json`.
@@ -366,6 +375,23 @@ mod tests {
             assert_eq!(told.is_hopeless, is_hopeless, "{reason}");
         }
         assert!(told("no JSON").is_none());
+    }
+
+    #[test]
+    fn what_a_command_did_is_known_by_its_answer_and_that_there_was_nothing_to_do_is_one() {
+        for (output, expected) in [
+            ("3 letters are marked\na relay that runs sends them within seconds\n", Some(true)),
+            ("1 letter is not marked any more\n", Some(true)),
+            ("no letter fits that could be marked; to see what there is, run: walpost dlq list\n", Some(false)),
+            (
+                "nothing was changed: they are marked so already, or not any more; to see how they stand, run: x\n",
+                Some(false),
+            ),
+            ("", None),
+            ("nothing was marked; to do it, add --yes\n", None),
+        ] {
+            assert_eq!(is_marked(output), expected, "{output}");
+        }
     }
 
     #[test]

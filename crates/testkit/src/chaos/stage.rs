@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::disk::Disk;
 use super::probe::{Place, Probe};
-use super::{Error, Store, letters};
+use super::{Error, PAUSE, Store, letters};
 use crate::failure::succeed;
 use crate::proxy::Proxy;
 use crate::relay::{Config, Walpost, toml_string};
@@ -83,17 +83,17 @@ impl Stage {
         fs::create_dir(&folder).map_err(Error::io("make a folder for the checkpoint"))?;
         let disk = has_disk.then(|| Disk::mount(&folder)).transpose()?;
         let stage = Self { walpost: Arc::new(walpost), source, broker, disk, outboxes, kafka, postgres, store };
-        stage.workload(0).create()?;
+        stage.workload(0, PAUSE).create()?;
         stage.walpost.configure(&stage.config(&stage.url_by(stage.source.port()), &stage.checkpoint()))?;
         succeed(&stage.walpost, "init")?;
         Ok(stage)
     }
 
     /// Writers: small and large transactions, hot and cold keys, small and large rows, savepoints and rollbacks.
-    pub(super) fn workload(&self, seed: u64) -> Workload {
+    pub(super) fn workload(&self, seed: u64, pause: Duration) -> Workload {
         Workload::new(&self.url(), &self.outboxes)
             .writers(6)
-            .pause(Duration::from_millis(4))
+            .pause(pause)
             .largest_payload(LARGEST_PAYLOAD)
             .large_rows(LARGEST_TRANSACTION)
             .misfits(MISFITS)

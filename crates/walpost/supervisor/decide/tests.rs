@@ -30,6 +30,10 @@ fn undelivered(class: DeliveryClass) -> Trouble {
     ended(Cause::Undeliverable(IDENTITY, Failure::new(class, "too large")))
 }
 
+fn busy(in_creation: bool) -> StartState {
+    StartState::SlotBusy { slot: "orders".to_owned(), pid: Some(7), in_creation }
+}
+
 fn bad_row() -> SessionError {
     let table = TableName { schema: "public".to_owned(), table: "outbox".to_owned() };
     SessionError::Row { table, identity: IDENTITY, event_id: Some("7".to_owned()), fault: RowFault::new("it is bad") }
@@ -76,10 +80,11 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("told to stop before", Trouble::StoppedBefore(NOTHING_LEFT), "0", ""),
         ("told to stop", ended(Cause::Stopped), "0", ""),
         ("moved", Trouble::Moved, "again", "moved"),
-        ("busy", Trouble::Start(StartState::SlotBusy { slot: slot(), pid: Some(7) }), "stand by", "process 7"),
+        ("busy", Trouble::Start(busy(false)), "stand by", "is read by process 7"),
+        ("in creation", Trouble::Start(busy(true)), "stand by", "is being created by process 7"),
         (
             "busy with ourselves",
-            Trouble::Lingering(StartState::SlotBusy { slot: slot(), pid: Some(7) }),
+            Trouble::Lingering(busy(false)),
             "linger",
             "process 7 of the server, which is our own last connection",
         ),
@@ -131,6 +136,24 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         assert_eq!(decided, decision, "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
         assert!(!said.contains("error:"), "the log says itself that it is one: {said}");
+    }
+}
+
+#[test]
+fn a_transaction_that_the_server_cannot_send_ends_the_relay_with_where_it_is_and_every_way_on() {
+    let trouble = |commit| Trouble::Undecodable { error: refused("22012"), received: Lsn::new(0x20), commit };
+    let advance = "SELECT pg_replication_slot_advance('orders', ";
+    for (commit, place, way) in [
+        (Some(Lsn::new(0x30)), "the transaction that committed at 0/30", format!("{advance}'0/30'::pg_lsn + 1)")),
+        (None, "a transaction that committed behind 0/20", format!("{advance}'LSN')")),
+    ] {
+        let (code, said) = decided(trouble(commit));
+        assert_eq!(code, "4", "{said}");
+        let words = ["no [SQLSTATE 22012]", place, "nothing is lost", "walpost repair --fill --since TIME", &way];
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(said.contains("then walpost checkpoint adopt-slot"), "{said}");
+        assert_eq!(said.contains("pg_copy_logical_replication_slot('orders'"), commit.is_none(), "{said}");
+        assert!(!decided_with(trouble(commit), false).1.contains("adopt-slot"), "{said}");
     }
 }
 

@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -63,6 +65,23 @@ impl KafkaEndpoint {
     /// As there.
     pub fn create_replicated_topic(&self, name: &str, partitions: i32, replicas: i32) -> Result<()> {
         self.create(&[NewTopic::new(name, partitions, TopicReplication::Fixed(replicas))], name)
+    }
+
+    /// Gives a topic more partitions, so many in all, and returns when the broker has them.
+    ///
+    /// # Errors
+    ///
+    /// As [`KafkaEndpoint::create_topic`].
+    pub fn widen_topic(&self, name: &str, partitions: i32) -> Result<()> {
+        let wanted = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        self.ask(&format!("cannot give the topic {name} {partitions} partitions"), async |admin, options| {
+            let count = usize::try_from(partitions).unwrap_or_default();
+            let results = admin.create_partitions(&[NewPartitions::new(name, count)], options).await?;
+            results
+                .into_iter()
+                .try_for_each(|result| result.map(drop).map_err(|(_, code)| KafkaError::AdminOp(code)))?;
+            wait_for(admin, |metadata| is_led(metadata, &wanted))
+        })
     }
 
     /// Gives a topic this configuration and no other. Where it says how large records may be, this returns when each partition goes by it.

@@ -137,9 +137,18 @@ impl PostgresEndpoint {
     ///
     /// As [`PostgresEndpoint::psql`].
     pub fn fresh_database(&self, label: &str) -> Result<Database> {
+        self.fresh_database_with(label, "")
+    }
+
+    /// As [`PostgresEndpoint::fresh_database`], with these options of CREATE DATABASE.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn fresh_database_with(&self, label: &str, options: &str) -> Result<Database> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{label}_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        self.psql("postgres", &format!("CREATE DATABASE {name}"))?;
+        self.psql("postgres", &format!("CREATE DATABASE {name} {options}"))?;
         Ok(Database { endpoint: self.clone(), name })
     }
 }
