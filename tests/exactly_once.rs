@@ -13,7 +13,7 @@ use walpost_core::lsn::Lsn;
 use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::record::{Headers, Record};
-use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional, claimed};
+use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional};
 use walpost_testkit::checker::{Repeats, check};
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::Relay;
@@ -154,7 +154,7 @@ fn what_a_zombie_left_uncommitted_is_never_seen_and_it_can_commit_no_more() {
     runtime.block_on(stage.store().create()).unwrap();
     let mut first = stage.sink(&[]);
     runtime.block_on(first.open()).unwrap();
-    runtime.block_on(first.commit(&claimed(None, &stage.checkpoint(5)))).unwrap();
+    runtime.block_on(first.commit(&stage.checkpoint(5).claimed(None))).unwrap();
     stage.publish(&mut first, 0..5);
     runtime.block_on(first.commit(&stage.checkpoint(10))).unwrap();
     // The broker has these and nobody may see them; the transaction hangs.
@@ -166,7 +166,7 @@ fn what_a_zombie_left_uncommitted_is_never_seen_and_it_can_commit_no_more() {
     let stored = stage.load();
     assert_eq!(stored.as_ref().unwrap().position, Lsn::new(10));
     assert_eq!(stage.committed(), numbers(0..5));
-    runtime.block_on(second.commit(&claimed(stored.as_ref(), &stage.checkpoint(10)))).unwrap();
+    runtime.block_on(second.commit(&stage.checkpoint(10).claimed(stored.as_ref()))).unwrap();
 
     let failure = runtime.block_on(first.commit(&stage.checkpoint(20))).unwrap_err();
     assert!(first.is_fenced(), "{failure}");
