@@ -13,11 +13,11 @@ use walpost_core::lsn::Lsn;
 use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch, Identity, SystemIdentifier, Timeline};
 use walpost_core::record::{Headers, Record};
-use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional, claimed};
+use walpost_kafka::{CheckpointError, CheckpointTopic, Limits, Settings, Transactional};
 use walpost_testkit::checker::{Repeats, check};
 use walpost_testkit::consumer::{Consumer, Received};
 use walpost_testkit::relay::Relay;
-use walpost_testkit::servers::{KafkaEndpoint, shared_kafka, shared_postgres};
+use walpost_testkit::servers::{KafkaEndpoint, kafka_tool, shared_kafka, shared_postgres};
 
 use crate::observe::{assert_told, value, wait_until_ready, wait_until_unready};
 use crate::rig::{LIMIT, PARTITIONS, Rig, breakable_kafka, eventually};
@@ -147,6 +147,42 @@ fn a_topic_of_checkpoints_is_made_once_compacted_and_found_in_order() {
     assert!(findings[0].remedy.contains("--add-config cleanup.policy=compact"), "{findings:?}");
 }
 
+/// Runs a command of a remedy as an operator types it.
+fn run_as_typed(command: &str) {
+    let command = command.replace("<broker>", shared_kafka().bootstrap());
+    let mut words = command.split_whitespace();
+    let class = match words.next() {
+        Some("kafka-topics.sh") => "org.apache.kafka.tools.TopicCommand",
+        Some("kafka-configs.sh") => "org.apache.kafka.tools.ConfigCommand",
+        other => panic!("{other:?} in {command}"),
+    };
+    let ended = kafka_tool(class).unwrap().args(words).output().unwrap();
+    assert!(ended.status.success(), "{command}: {ended:?}");
+}
+
+#[test]
+fn what_is_said_of_a_topic_of_checkpoints_that_is_missing_or_not_compacted_helps_as_it_is_typed() {
+    let stage = Stage::new("remedied");
+    let store = stage.store();
+    let check = || stage.runtime.block_on(store.check());
+    let missing = check();
+    assert!(missing[0].sentence.contains("does not exist"), "{missing:?}");
+    run_as_typed(missing[0].remedy.strip_prefix("run: walpost init, or: ").unwrap());
+    // This broker is the only one: to ask for two replicas in step would have the topic take nothing any more.
+    let assert_made = || {
+        let found = check();
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert!(finding.sentence.contains("min.insync.replicas is 1"), "{finding}");
+        assert!(finding.remedy.contains("kafka-reassign-partitions.sh"), "{finding}");
+    };
+    assert_made();
+    shared_kafka().configure_topic(&stage.checkpoints, &[("cleanup.policy", "delete")]).unwrap();
+    let deleted = check();
+    assert!(deleted[0].sentence.contains("not compacted alone"), "{deleted:?}");
+    run_as_typed(&deleted[0].remedy);
+    assert_made();
+}
+
 #[test]
 fn what_a_zombie_left_uncommitted_is_never_seen_and_it_can_commit_no_more() {
     let stage = Stage::new("zombie");
@@ -154,7 +190,7 @@ fn what_a_zombie_left_uncommitted_is_never_seen_and_it_can_commit_no_more() {
     runtime.block_on(stage.store().create()).unwrap();
     let mut first = stage.sink(&[]);
     runtime.block_on(first.open()).unwrap();
-    runtime.block_on(first.commit(&claimed(None, &stage.checkpoint(5)))).unwrap();
+    runtime.block_on(first.commit(&stage.checkpoint(5).claimed(None))).unwrap();
     stage.publish(&mut first, 0..5);
     runtime.block_on(first.commit(&stage.checkpoint(10))).unwrap();
     // The broker has these and nobody may see them; the transaction hangs.
@@ -166,7 +202,7 @@ fn what_a_zombie_left_uncommitted_is_never_seen_and_it_can_commit_no_more() {
     let stored = stage.load();
     assert_eq!(stored.as_ref().unwrap().position, Lsn::new(10));
     assert_eq!(stage.committed(), numbers(0..5));
-    runtime.block_on(second.commit(&claimed(stored.as_ref(), &stage.checkpoint(10)))).unwrap();
+    runtime.block_on(second.commit(&stage.checkpoint(10).claimed(stored.as_ref()))).unwrap();
 
     let failure = runtime.block_on(first.commit(&stage.checkpoint(20))).unwrap_err();
     assert!(first.is_fenced(), "{failure}");

@@ -9,6 +9,7 @@
 mod bounds;
 mod chaos;
 mod checkpoint_file;
+mod checkpoint_row;
 mod cli;
 mod commands;
 mod config;

@@ -6,6 +6,7 @@ mod firsts;
 mod limits;
 mod misfits;
 mod outages;
+mod returned;
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Ended, Relay};

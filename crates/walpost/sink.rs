@@ -142,7 +142,7 @@ impl AnySink {
         match self {
             #[cfg(feature = "kafka")]
             Self::Transactional(sink) => {
-                let claimed = walpost_kafka::claimed(stored, offered);
+                let claimed = offered.claimed(stored);
                 sink.commit(&claimed).await.map(|()| claimed)
             }
             _ => Err(no_transactions(stored.unwrap_or(offered))),

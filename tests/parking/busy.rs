@@ -54,7 +54,7 @@ fn leaves_parking(rig: &Rig, repeats: Repeats) {
 }
 
 /// With letters in a topic.
-fn narrow_of_topic(label: &str, change: impl FnOnce(&mut Rig, &str)) -> Rig {
+pub(super) fn narrow_of_topic(label: &str, change: impl FnOnce(&mut Rig, &str)) -> Rig {
     let mut rig = Rig::with_tables_on(shared_postgres(), shared_kafka(), label, &["public.outbox"]);
     let name = rig.database.name().to_owned();
     rig.configure(|config| {
@@ -70,6 +70,12 @@ fn narrow_of_topic(label: &str, change: impl FnOnce(&mut Rig, &str)) -> Rig {
     rig
 }
 
+/// With the checkpoint in a topic as well.
+pub(super) fn exactly_once(rig: &mut Rig, name: &str) {
+    let topic = toml_string(&format!("checkpoint-{name}"));
+    rig.configure(|config| config.set("checkpoint", "store", r#""kafka""#).set("checkpoint", "topic", &topic));
+}
+
 #[test]
 fn a_key_with_events_all_the_time_leaves_parking_by_one_replay_of_its_letter_in_the_table() {
     leaves_parking(&narrow("busy"), Repeats::Forbidden);
@@ -82,9 +88,5 @@ fn a_key_with_events_all_the_time_leaves_parking_by_one_replay_of_its_letter_in_
 
 #[test]
 fn a_key_with_events_all_the_time_leaves_parking_by_one_replay_of_its_letter_exactly_once() {
-    let once = |rig: &mut Rig, name: &str| {
-        let topic = toml_string(&format!("checkpoint-{name}"));
-        rig.configure(|config| config.set("checkpoint", "store", r#""kafka""#).set("checkpoint", "topic", &topic));
-    };
-    leaves_parking(&narrow_of_topic("busyonce", once), Repeats::Forbidden);
+    leaves_parking(&narrow_of_topic("busyonce", exactly_once), Repeats::Forbidden);
 }

@@ -119,6 +119,26 @@ impl Checkpoint {
     pub fn has_begun(&self) -> bool {
         self.position.is_valid()
     }
+
+    /// What a claim writes that offers this one, where that is stored: under the next epoch, and not behind what a predecessor wrote between our reading
+    /// and our claim, for the slot may be confirmed that far. Whichever is further tells its time and its settled rows as well, and where neither is, the
+    /// stored one. Of rows that the position has passed nothing is kept.
+    #[must_use]
+    pub fn claimed(&self, stored: Option<&Self>) -> Self {
+        let epoch = Epoch(stored.map_or(0, |stored| stored.epoch.0).saturating_add(1));
+        let is_of_slot = |stored: &&Self| stored.system == self.system && stored.slot == self.slot;
+        let is_of_log = |stored: &&Self| stored.timeline == self.timeline && stored.position >= self.position;
+        let of_slot = stored.filter(is_of_slot);
+        let furthest = of_slot.filter(is_of_log).unwrap_or(self);
+        let position = of_slot.map_or(self.position, |stored| stored.position.max(self.position));
+        Self {
+            position,
+            commit_time: furthest.commit_time.or(self.commit_time).or(stored.and_then(|stored| stored.commit_time)),
+            settled_rows: furthest.settled_rows.filter(|rows| rows.commit_lsn >= position),
+            epoch,
+            ..self.clone()
+        }
+    }
 }
 
 /// What a session asks the driver to make durable: the parts of a [`Checkpoint`] that move.
@@ -128,4 +148,69 @@ pub struct Progress {
     pub position: Lsn,
     /// When the last settled transaction committed, if any was settled in this session.
     pub commit_time: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(position: u64, settled: Option<u64>) -> Checkpoint {
+        let rows = |commit| SettledRows { commit_lsn: Lsn::new(commit), through: Lsn::new(commit - 1) };
+        Checkpoint {
+            relay: "relay".to_owned(),
+            system: SystemIdentifier(7),
+            timeline: Timeline(1),
+            database: "app".to_owned(),
+            slot: "walpost".to_owned(),
+            position: Lsn::new(position),
+            commit_time: None,
+            settled_rows: settled.map(rows),
+            epoch: Epoch(4),
+        }
+    }
+
+    #[track_caller]
+    fn assert_claimed(offered: &Checkpoint, stored: &Checkpoint, position: u64, settled: Option<u64>) {
+        let claimed = offered.claimed(Some(stored));
+        let rows = claimed.settled_rows.map(|rows| rows.commit_lsn.get());
+        assert_eq!((claimed.position.get(), rows, claimed.epoch), (position, settled, Epoch(5)));
+    }
+
+    #[test]
+    fn a_claim_keeps_the_rows_that_are_settled_behind_the_position_which_it_leaves() {
+        assert_claimed(&checkpoint(10, None), &checkpoint(10, Some(20)), 10, Some(20));
+        assert_claimed(&checkpoint(10, Some(20)), &checkpoint(10, Some(20)), 10, Some(20));
+        assert_claimed(&checkpoint(10, Some(20)), &checkpoint(15, Some(30)), 15, Some(30));
+        assert_claimed(&checkpoint(15, Some(20)), &checkpoint(10, Some(30)), 15, Some(20));
+        assert_eq!(checkpoint(10, Some(20)).claimed(None), Checkpoint { epoch: Epoch(1), ..checkpoint(10, Some(20)) });
+    }
+
+    #[test]
+    fn of_settled_rows_that_the_position_has_passed_a_claim_keeps_nothing() {
+        assert_claimed(&checkpoint(10, Some(20)), &checkpoint(21, None), 21, None);
+        assert_claimed(&checkpoint(21, Some(20)), &checkpoint(10, Some(20)), 21, None);
+        assert_claimed(&checkpoint(20, Some(20)), &checkpoint(10, None), 20, Some(20));
+    }
+
+    #[test]
+    fn a_claim_keeps_nothing_of_another_slot_system_or_timeline() {
+        let stored = checkpoint(15, Some(20));
+        let other = Checkpoint { slot: "other".to_owned(), ..stored.clone() };
+        assert_claimed(&checkpoint(10, None), &other, 10, None);
+        assert_claimed(&checkpoint(10, None), &Checkpoint { system: SystemIdentifier(8), ..stored.clone() }, 10, None);
+        // The slot may be confirmed so far, whatever the timeline. But its rows are others.
+        let timeline = Timeline(2);
+        assert_claimed(&Checkpoint { timeline, ..checkpoint(10, None) }, &stored, 15, None);
+    }
+
+    #[test]
+    fn a_claim_tells_the_time_of_what_it_leaves() {
+        let at = |micros| Some(Timestamp::from_postgres_micros(micros));
+        let (early, late) = (Checkpoint { commit_time: at(1), ..checkpoint(10, None) }, checkpoint(15, None));
+        assert_eq!(early.claimed(Some(&late)).commit_time, at(1), "the last that is known");
+        assert_eq!(late.claimed(Some(&early)).commit_time, at(1));
+        let late = Checkpoint { commit_time: at(2), ..late };
+        assert_eq!(early.claimed(Some(&late)).commit_time, at(2));
+        assert_eq!(late.claimed(Some(&early)).commit_time, at(2));
+    }
 }

@@ -232,7 +232,7 @@ impl port::Checkpoints for CheckpointTopic {
     /// Fences earlier writers, and then writes under the next epoch.
     async fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, CheckpointError> {
         self.open().await?;
-        let claimed = claimed(self.load().await?.as_ref(), checkpoint);
+        let claimed = checkpoint.claimed(self.load().await?.as_ref());
         self.write(Some(&claimed)).await?;
         Ok(claimed.epoch)
     }
@@ -246,16 +246,6 @@ impl port::Checkpoints for CheckpointTopic {
         let (epoch, commit_time) = (last.epoch, checkpoint.commit_time.or(last.commit_time));
         self.write(Some(&Checkpoint { epoch, commit_time, ..checkpoint.clone() })).await
     }
-}
-
-/// The checkpoint with which a relay becomes the writer: under the next epoch, and not behind what a predecessor wrote between our reading and
-/// our claim, for the slot may be confirmed that far.
-#[must_use]
-pub fn claimed(stored: Option<&Checkpoint>, offered: &Checkpoint) -> Checkpoint {
-    let is_of_slot = |stored: &&Checkpoint| stored.system == offered.system && stored.slot == offered.slot;
-    let reached = stored.filter(is_of_slot).map_or(offered.position, |stored| stored.position);
-    let commit_time = offered.commit_time.or(stored.and_then(|stored| stored.commit_time));
-    Checkpoint { position: offered.position.max(reached), commit_time, epoch: next_epoch(stored), ..offered.clone() }
 }
 
 fn next_epoch(stored: Option<&Checkpoint>) -> Epoch {

@@ -145,6 +145,29 @@ fn reason(class: Class, code: Code, record: &Undelivered<'_>) -> String {
     }
 }
 
+/// The failure of a record from before 1970, which no topic takes, whatever it is told: so it is the row's own, also where a clock was wrong.
+pub(crate) fn before_1970(record: &Undelivered<'_>) -> Failure {
+    let Undelivered { topic, size, timestamp_ms, is_dated_by_row, .. } = *record;
+    let time = told(timestamp_ms.unwrap_or_default());
+    let (whose, remedy) = if is_dated_by_row {
+        ("which a column of the row chose", "correct the row")
+    } else {
+        (
+            "the time of its commit",
+            "set the clock of the database server right; the row can be sent with a time of its own, from a column that \
+             table.field.event.timestamp names",
+        )
+    };
+    Failure::new(
+        Class::Row,
+        format!(
+            "topic \"{topic}\": a record of {size} bytes was not delivered: {}; its timestamp {time}, {whose}, lies before 1970, which Kafka \
+             cannot keep; {remedy}",
+            Code::InvalidTimestamp
+        ),
+    )
+}
+
 /// Which limit of the topic a timestamp breaks, and what helps. Brokers tell which, and librdkafka does not pass it on; so it is told by our own
 /// clock. The text stays the same over all attempts.
 fn clock_rule(record: &Undelivered<'_>, now_ms: i64) -> String {
@@ -307,6 +330,23 @@ mod tests {
         assert_eq!(failure(Code::InvalidTimestamp, &RECORD).class, Class::Route);
         assert_eq!(failure(Code::InvalidTimestamp, &chosen).class, Class::Row);
         assert_eq!(failure_of_known_user(Code::InvalidTimestamp, &RECORD).class, Class::Route);
+    }
+
+    #[test]
+    fn a_timestamp_before_1970_is_the_rows_own_and_told_with_what_helps_and_no_setting_does() {
+        for (is_dated_by_row, words) in
+            [(true, "correct the row"), (false, "set the clock of the database server right")]
+        {
+            for ms in [-1, -946_684_800_000, i64::MIN] {
+                let said = before_1970(&Undelivered { timestamp_ms: Some(ms), is_dated_by_row, ..RECORD });
+                assert_eq!(said.class, Class::Row);
+                assert!(
+                    said.reason.contains("before 1970") && said.reason.ends_with(words) == is_dated_by_row,
+                    "{said}"
+                );
+                assert!(said.reason.contains(words) && !said.reason.contains("kafka-configs"), "{said}");
+            }
+        }
     }
 
     #[test]

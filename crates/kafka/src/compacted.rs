@@ -56,7 +56,7 @@ pub(crate) async fn create(settings: &Settings, topic: &str, purpose: &Purpose) 
     let (asked, name) = (settings.clone(), topic.to_owned());
     let found = tokio::task::spawn_blocking(move || look_at_partition(&asked, &name, PARTITION)).await;
     match found {
-        Ok(Ok(()) | Err(ReadError::Forbidden { .. })) => return Ok(false),
+        Ok(Ok(_) | Err(ReadError::Forbidden { .. })) => return Ok(false),
         Ok(Err(error @ ReadError::Unreachable { .. })) => return Err(Refused::ForNow(error)),
         _ => {}
     }
@@ -139,10 +139,7 @@ fn making(topic: &str, purpose: &Purpose) -> String {
 /// The command that makes the topic without walpost.
 fn creation(topic: &str, purpose: &Purpose) -> String {
     let config: Vec<String> = purpose.config.iter().map(|(name, value)| format!("--config {name}={value}")).collect();
-    format!(
-        "kafka-topics.sh --bootstrap-server <broker> --create --topic {topic} --partitions 1 --replication-factor 3 {}",
-        config.join(" ")
-    )
+    format!("kafka-topics.sh --bootstrap-server <broker> --create --topic {topic} --partitions 1 {}", config.join(" "))
 }
 
 /// How an operator lets the user at it.
@@ -183,12 +180,12 @@ pub(crate) async fn check(settings: &Settings, topic: &str, purpose: &Purpose) -
         Ok(Err(error @ (ReadError::Kafka { .. } | ReadError::Deadline { .. } | ReadError::Hidden { .. }))) => {
             vec![Finding::error(subject, error.to_string(), "look at the brokers' health and try again")]
         }
-        Ok(Ok(_)) => weaknesses(settings, topic, purpose).await,
+        Ok(Ok(replicas)) => weaknesses(settings, topic, purpose, replicas).await,
         Err(_) => vec![Finding::error(subject, "looking at it failed unexpectedly", "try again")],
     }
 }
 
-async fn weaknesses(settings: &Settings, topic: &str, purpose: &Purpose) -> Vec<Finding> {
+async fn weaknesses(settings: &Settings, topic: &str, purpose: &Purpose, replicas: usize) -> Vec<Finding> {
     let Ok(admin) = admin(settings) else { return Vec::new() };
     let found = described(&admin, topic, Instant::now() + LIMIT).await;
     tokio::task::spawn_blocking(move || drop(admin));
@@ -203,13 +200,22 @@ async fn weaknesses(settings: &Settings, topic: &str, purpose: &Purpose) -> Vec<
         )];
     };
     let value = |name: &str| config.get(name).and_then(|entry| entry.value.clone());
-    weaknesses_of(&subject, topic, purpose, &value)
+    weaknesses_of(&subject, topic, purpose, replicas, &value)
+}
+
+/// How an operator has a topic of one replica kept by more brokers. To ask for two in step before there are two would have it take nothing any more.
+fn more_replicas(topic: &str, then: &str) -> String {
+    format!(
+        "write {{\"version\":1,\"partitions\":[{{\"topic\":\"{topic}\",\"partition\":{PARTITION},\"replicas\":[1,2,3]}}]}}, with the ids of your brokers, into \
+         replicas.json and run kafka-reassign-partitions.sh --bootstrap-server <broker> --reassignment-json-file replicas.json --execute; then {then}"
+    )
 }
 
 fn weaknesses_of(
     subject: &str,
     topic: &str,
     purpose: &Purpose,
+    replicas: usize,
     value: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Finding> {
     let Purpose { things, thing, where_deleted, largest_record, .. } = purpose;
@@ -226,7 +232,13 @@ fn weaknesses_of(
     if value("min.insync.replicas").as_deref() == Some("1") {
         let sentence =
             format!("min.insync.replicas is 1: {thing} counts as durable on one broker, and is lost with it");
-        findings.push(Finding::new(Severity::Warning, subject, sentence, alter("min.insync.replicas=2")));
+        let in_step = alter("min.insync.replicas=2");
+        let remedy = if replicas < 2 { more_replicas(topic, &in_step) } else { in_step };
+        findings.push(Finding::new(Severity::Warning, subject, sentence, remedy));
+    } else if replicas < 2 {
+        let sentence = format!("it has one replica: {thing} counts as durable on one broker, and is lost with it");
+        let remedy = more_replicas(topic, &alter("min.insync.replicas=2"));
+        findings.push(Finding::new(Severity::Warning, subject, sentence, remedy));
     }
     if value("unclean.leader.election.enable").as_deref() == Some("true") {
         let sentence =
@@ -289,9 +301,25 @@ mod tests {
             ("max.message.bytes", "many", None),
         ] {
             let lookup = |asked: &str| (asked == name).then(|| value.to_owned());
-            let found = weaknesses_of("topic \"c\"", "c", &PURPOSE, &lookup);
+            let found = weaknesses_of("topic \"c\"", "c", &PURPOSE, 3, &lookup);
             assert_eq!(found.first().map(|finding| finding.severity), severity, "{name}={value}");
             assert!(found.iter().all(|finding| finding.remedy.contains("--entity-name c --add-config")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn of_a_topic_with_one_replica_two_are_asked_to_be_in_step_only_once_there_are_more() {
+        for in_step in ["1", "2"] {
+            let lookup = |asked: &str| (asked == "min.insync.replicas").then(|| in_step.to_owned());
+            let found = weaknesses_of("topic \"c\"", "c", &PURPOSE, 1, &lookup);
+            let [finding] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!(finding.severity, Severity::Warning);
+            let (reassign, alter) = finding.remedy.split_once("; then ").unwrap();
+            assert!(
+                reassign.contains("kafka-reassign-partitions.sh") && reassign.contains("\"topic\":\"c\""),
+                "{reassign}"
+            );
+            assert!(alter.ends_with("min.insync.replicas=2"), "{alter}");
         }
     }
 

@@ -23,7 +23,7 @@ mod topic;
 mod transactional;
 
 pub use check::check;
-pub use checkpoints::{CheckpointError, CheckpointTopic, claimed};
+pub use checkpoints::{CheckpointError, CheckpointTopic};
 pub use letters::{LetterError, LetterMemory, LetterTopic, Letters};
 pub use producer::Producer;
 pub use settings::{Limits, SettingFault, Settings};

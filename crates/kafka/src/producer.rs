@@ -382,8 +382,7 @@ fn message(ticket: Ticket, record: &Record) -> Result<BaseRecord<'_, [u8], [u8],
         return Err(classify::failure(Code::InvalidTopic, &about));
     }
     if record.timestamp_ms < 0 {
-        // Whoever it is of: no setting of a topic lets it pass.
-        return Err(classify::failure(Code::InvalidTimestamp, &Undelivered { is_dated_by_row: true, ..about }));
+        return Err(classify::before_1970(&about));
     }
     // On a 32-bit machine tickets could outgrow a pointer; it would take a billion records in one process.
     let is_dated_by_row = record.is_dated_by_row;

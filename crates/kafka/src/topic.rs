@@ -123,10 +123,14 @@ pub(crate) fn read_partition(settings: &Settings, topic: &str, partition: i32) -
 }
 
 /// Whether there is this partition, and whether this user may read it.
-pub(crate) fn look_at_partition(settings: &Settings, topic: &str, partition: i32) -> Result<(), ReadError> {
+pub(crate) fn look_at_partition(settings: &Settings, topic: &str, partition: i32) -> Result<usize, ReadError> {
     let consumer = connect(settings, None, topic)?;
-    partitions_of(&consumer, topic, |id| id == partition)?;
-    end_of(&consumer, topic, partition).map(drop)
+    let (_, replicas) = one_of(partitions_with_replicas(&consumer, topic, |id| id == partition)?, topic)?;
+    end_of(&consumer, topic, partition).map(|_| replicas)
+}
+
+fn one_of<T>(partitions: Vec<T>, topic: &str) -> Result<T, ReadError> {
+    partitions.into_iter().next().ok_or_else(|| ReadError::Missing { topic: topic.to_owned() })
 }
 
 fn read_partitions(
@@ -184,6 +188,16 @@ pub(crate) fn partitions_of(
     topic: &str,
     is_wanted: impl Fn(i32) -> bool,
 ) -> Result<Vec<i32>, ReadError> {
+    let partitions = partitions_with_replicas(consumer, topic, is_wanted)?;
+    Ok(partitions.into_iter().map(|(id, _)| id).collect())
+}
+
+/// The same, with how many replicas each has.
+fn partitions_with_replicas(
+    consumer: &Client,
+    topic: &str,
+    is_wanted: impl Fn(i32) -> bool,
+) -> Result<Vec<(i32, usize)>, ReadError> {
     let metadata = consumer
         .fetch_metadata(Some(topic), FIRST_ANSWER)
         .map_err(|error| unreachable(consumer, &error).unwrap_or_else(|| failed(topic, &error)))?;
@@ -192,8 +206,8 @@ pub(crate) fn partitions_of(
     if let Some(error) = found.error() {
         return Err(refused(topic, error.into(), &RDKafkaErrorCode::from(error).to_string()));
     }
-    let ids = found.partitions().iter().map(rdkafka::metadata::MetadataPartition::id);
-    let partitions: Vec<i32> = ids.filter(|id| is_wanted(*id)).collect();
+    let all = found.partitions().iter().map(|partition| (partition.id(), partition.replicas().len()));
+    let partitions: Vec<(i32, usize)> = all.filter(|(id, _)| is_wanted(*id)).collect();
     if partitions.is_empty() { Err(missing()) } else { Ok(partitions) }
 }
 

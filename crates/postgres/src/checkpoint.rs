@@ -295,14 +295,3 @@ pub fn at_slot(server: &ServerState, slot: &SlotState, wanted: &Wanted) -> Resul
         epoch: Epoch(0),
     })
 }
-
-/// Where the claimed checkpoint stands: not before one that a predecessor wrote between our reading and our claim, for the
-/// slot may be confirmed that far.
-fn claimed_position(stored: Option<&Checkpoint>, offered: &Checkpoint) -> Lsn {
-    match stored {
-        Some(stored) if stored.system == offered.system && stored.slot == offered.slot => {
-            stored.position.max(offered.position)
-        }
-        _ => offered.position,
-    }
-}

@@ -114,7 +114,11 @@ fn capacity(inspection: &Inspection, found: &mut Vec<Finding>) {
     }
     // Our own walsender may be among them when this runs beside the stream.
     let is_streaming = inspection.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
-    if !is_streaming && server.senders >= server.max_senders {
+    if server.max_senders == 0 {
+        let sentence = "max_wal_senders is 0: nobody can follow the log, this relay neither";
+        let remedy = "run ALTER SYSTEM SET max_wal_senders = 10 and restart PostgreSQL";
+        found.push(Finding::error("max_wal_senders", sentence, remedy));
+    } else if !is_streaming && server.senders >= server.max_senders {
         let sentence = format!("all {} walsenders are taken", server.max_senders);
         found.push(Finding::error("max_wal_senders", sentence, "raise it and restart PostgreSQL"));
     }

@@ -184,7 +184,9 @@ impl Preparation {
             let checkpoint = settled(&mut store).await?;
             state = start::compare(&server, facts.slot.as_ref(), checkpoint.as_ref(), &wanted);
         }
-        if is_refused(&state) && plan.obstacles.is_empty() && plan.lacks.is_empty() {
+        // The plan does not know the server: of another one it would say that the slot is missing.
+        let is_of_another_system = facts.slot.is_none() && matches!(state, StartState::OtherSystem { .. });
+        if is_of_another_system || is_refused(&state) && plan.obstacles.is_empty() && plan.lacks.is_empty() {
             let sentence = journal::with_remedy(&state.sentence(), state.remedy().as_deref());
             return Err(Ended::with_sentence(Exit::of_start(&state), sentence).into());
         }

@@ -131,7 +131,7 @@ fn findings(settings: &Settings, database: &Result<Database, String>, relay: &An
 
 fn of_database(settings: &Settings, database: &Database, findings: &mut Vec<String>) {
     if let Err(reason) = &database.stored {
-        findings.push(format!("the checkpoint cannot be read: {reason}"));
+        findings.push(reason.clone());
     }
     findings.extend(database.doubt.clone());
     let refusal = database.start.as_ref().filter(|state| state.start().is_none());

@@ -255,6 +255,12 @@ impl Inbound {
             || self.settled_ahead.last().is_some_and(is_ahead)
     }
 
+    /// How many rows are remembered that were settled ahead of the position of an earlier session.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.settled_ahead.len()
+    }
+
     /// Whether the next frame has to wait for the description of an outbox.
     pub(super) fn is_awaiting_description(&self) -> bool {
         self.catalog.is_awaiting()
@@ -326,6 +332,14 @@ impl Inbound {
         ahead.into()
     }
 
+    /// What was settled ahead of a position is of no use once the watermark has passed it. Until then the next session has to know of it, for its rows
+    /// are not in the books of this one.
+    fn forget_passed(&mut self, watermark: Lsn) {
+        if self.settled_ahead.last().is_some_and(|last| last.commit_lsn < watermark) {
+            self.settled_ahead = Arc::default();
+        }
+    }
+
     fn on_begin(&mut self, begin: Begin) -> Result<(), ProtocolFault> {
         if let Some(open) = &self.open {
             return Err(ProtocolFault::NestedBegin { open: open.commit_lsn, next: begin.final_lsn });
@@ -368,6 +382,7 @@ impl Inbound {
         self.complete = commit.end_lsn;
         self.received = self.received.max(commit.end_lsn);
         ledger.close_transaction(commit.end_lsn, commit.commit_time);
+        self.forget_passed(ledger.watermark().position);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use walpost_core::failure::{Class, Failure};
 use walpost_core::port::{Checkpoints, Refusal, Sink, Ticket, TransactionalSink};
 use walpost_core::position::{Checkpoint, Epoch};
 use walpost_core::record::Record;
-use walpost_kafka::{CheckpointError, CheckpointTopic, Settings, Transactional, claimed};
+use walpost_kafka::{CheckpointError, CheckpointTopic, Settings, Transactional};
 
 use crate::cluster::{self, CHECKPOINTS, Cluster, PATIENCE, checkpoint, open};
 
@@ -230,10 +230,10 @@ async fn a_checkpoint_is_claimed_saved_forward_only_replaced_and_forgotten() {
 fn a_claim_belongs_to_one_slot_of_one_server() {
     let stored = Checkpoint { epoch: Epoch(4), ..checkpoint(30) };
     let offered = checkpoint(20);
-    assert_eq!(claimed(None, &offered), Checkpoint { epoch: Epoch(1), ..offered.clone() });
-    assert_eq!(claimed(Some(&stored), &offered), Checkpoint { epoch: Epoch(5), ..checkpoint(30) });
+    assert_eq!(offered.claimed(None), Checkpoint { epoch: Epoch(1), ..offered.clone() });
+    assert_eq!(offered.claimed(Some(&stored)), Checkpoint { epoch: Epoch(5), ..checkpoint(30) });
     let of_another_slot = Checkpoint { slot: "other".to_owned(), ..stored };
-    assert_eq!(claimed(Some(&of_another_slot), &offered), Checkpoint { epoch: Epoch(5), ..offered });
+    assert_eq!(offered.claimed(Some(&of_another_slot)), Checkpoint { epoch: Epoch(5), ..offered });
 }
 
 #[tokio::test]

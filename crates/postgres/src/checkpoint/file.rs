@@ -14,7 +14,7 @@ use walpost_core::port::Checkpoints;
 use walpost_core::position::{Checkpoint, Epoch, SettledRows, SystemIdentifier, Timeline};
 use walpost_core::time::Timestamp;
 
-use super::{Error, claimed_position};
+use super::Error;
 
 /// A checkpoint file. Beside it lie `<file>.lock`, and `<file>.tmp` while it is written.
 #[derive(Debug, Clone)]
@@ -85,12 +85,10 @@ impl Checkpoints for FileStore {
 impl Held {
     fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, Error> {
         self.acquire()?;
-        let stored = read(&self.path)?;
-        let epoch = next_epoch(stored.as_ref());
-        let position = claimed_position(stored.as_ref(), checkpoint);
-        write(&self.path, &Checkpoint { position, epoch, ..checkpoint.clone() })?;
-        self.claimed = Some(epoch);
-        Ok(epoch)
+        let claimed = checkpoint.claimed(read(&self.path)?.as_ref());
+        write(&self.path, &claimed)?;
+        self.claimed = Some(claimed.epoch);
+        Ok(claimed.epoch)
     }
 
     /// Reads before it writes: the lock file may have been removed under us, and another process have claimed.

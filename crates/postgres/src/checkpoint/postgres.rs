@@ -30,7 +30,7 @@ FROM walpost.checkpoint AS stored WHERE relay = $1";
 /// The first epoch is the time in seconds: when the row was forgotten, the next claim must not meet the epoch of a relay that
 /// still runs.
 macro_rules! upsert {
-    ($position:literal) => {
+    ($position:expr, $commit_time:expr, $settled_commit_lsn:expr, $settled_through:expr) => {
         concat!(
             "INSERT INTO walpost.checkpoint AS stored (relay, format_version, system_identifier, timeline, database, slot,",
             " position, commit_time, settled_commit_lsn, settled_through, epoch, updated_at)",
@@ -39,20 +39,57 @@ macro_rules! upsert {
             " system_identifier = excluded.system_identifier, timeline = excluded.timeline, database = excluded.database,",
             " slot = excluded.slot, position = ",
             $position,
-            ", commit_time = coalesce(excluded.commit_time, stored.commit_time),",
-            " settled_commit_lsn = excluded.settled_commit_lsn, settled_through = excluded.settled_through, epoch = stored.epoch + 1,",
-            " updated_at = now() WHERE stored.format_version <= excluded.format_version RETURNING epoch"
+            ", commit_time = ",
+            $commit_time,
+            ", settled_commit_lsn = ",
+            $settled_commit_lsn,
+            ", settled_through = ",
+            $settled_through,
+            ", epoch = stored.epoch + 1, updated_at = now() WHERE stored.format_version <= excluded.format_version RETURNING epoch"
         )
     };
 }
 
-// Not before what a predecessor wrote between our reading and our claim: the slot may be confirmed that far.
+/// What a predecessor wrote between our reading and our claim, where that is not behind what is offered, or else what is offered.
+macro_rules! furthest {
+    ($stored:literal, $offered:literal) => {
+        concat!(
+            "CASE WHEN stored.system_identifier = excluded.system_identifier AND stored.slot = excluded.slot",
+            " AND stored.timeline = excluded.timeline AND stored.position >= excluded.position THEN ",
+            $stored,
+            " ELSE ",
+            $offered,
+            " END"
+        )
+    };
+}
+
+// As `Checkpoint::claimed`: not before what a predecessor wrote, for the slot may be confirmed that far.
 const CLAIM: &str = upsert!(
     "CASE WHEN stored.system_identifier = excluded.system_identifier AND stored.slot = excluded.slot \
-     THEN greatest(stored.position, excluded.position) ELSE excluded.position END"
+     THEN greatest(stored.position, excluded.position) ELSE excluded.position END",
+    furthest!(
+        "coalesce(stored.commit_time, excluded.commit_time)",
+        "coalesce(excluded.commit_time, stored.commit_time)"
+    ),
+    furthest!(
+        "CASE WHEN stored.settled_commit_lsn >= stored.position THEN stored.settled_commit_lsn END",
+        "CASE WHEN stored.system_identifier <> excluded.system_identifier OR stored.slot <> excluded.slot \
+         OR stored.position <= excluded.settled_commit_lsn THEN excluded.settled_commit_lsn END"
+    ),
+    furthest!(
+        "CASE WHEN stored.settled_commit_lsn >= stored.position THEN stored.settled_through END",
+        "CASE WHEN stored.system_identifier <> excluded.system_identifier OR stored.slot <> excluded.slot \
+         OR stored.position <= excluded.settled_commit_lsn THEN excluded.settled_through END"
+    )
 );
 
-const REPLACE: &str = upsert!("excluded.position");
+const REPLACE: &str = upsert!(
+    "excluded.position",
+    "coalesce(excluded.commit_time, stored.commit_time)",
+    "excluded.settled_commit_lsn",
+    "excluded.settled_through"
+);
 
 const SAVE: &str = "
 UPDATE walpost.checkpoint SET format_version = $2, system_identifier = $3::text::numeric, timeline = $4, database = $5,
@@ -209,7 +246,8 @@ impl Checkpoints for PostgresStore {
     }
 
     async fn claim(&mut self, checkpoint: &Checkpoint) -> Result<Epoch, Error> {
-        let epoch = self.upsert(CLAIM, checkpoint).await?;
+        // Of what is offered, the rows that its position has passed are left out.
+        let epoch = self.upsert(CLAIM, &checkpoint.claimed(None)).await?;
         self.claimed = Some(epoch);
         Ok(epoch)
     }

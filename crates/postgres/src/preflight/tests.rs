@@ -129,6 +129,12 @@ fn each_fault_is_found_and_its_remedy_named() {
         (|i| i.server.wal_sender_timeout_ms = 0, Note, "wal_sender_timeout is 0", "nothing"),
         (|i| i.server.slots = 10, Error, "all 10 replication slots", "raise"),
         (|i| i.server.senders = 10, Error, "all 10 walsenders", "raise"),
+        (
+            |i| (i.server.senders, i.server.max_senders) = (0, 0),
+            Error,
+            "max_wal_senders is 0: nobody can follow the log",
+            "ALTER SYSTEM SET max_wal_senders = 10",
+        ),
         (|i| i.role.may_replicate = false, Error, "\"relay\" may not replicate", "ALTER ROLE \"relay\" REPLICATION"),
         (|i| i.publications.clear(), Error, "publication \"walpost\" does not exist", "walpost init"),
         (|i| i.publications[0].all_tables = true, Error, "FOR ALL TABLES", "DROP PUBLICATION \"walpost\""),

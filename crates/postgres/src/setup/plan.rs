@@ -200,6 +200,22 @@ pub(crate) fn slot_sql(slot: &SlotName, failover: bool) -> String {
     )
 }
 
+/// What a checkpoint without the slot `name` means. One of another slot is the progress of whoever reads that: while it is there, nothing is missing, and
+/// to forget the checkpoint would lose what that slot still holds.
+fn without_its_slot(checkpoint: &Checkpoint, name: &str) -> String {
+    const FORGET: &str = "run: walpost checkpoint forget, then walpost init";
+    let Checkpoint { slot, database, system, position, .. } = checkpoint;
+    if slot == name {
+        return format!(
+            "the checkpoint stands at {position} and the slot \"{name}\" does not exist: rows since then may be missing; to see the ways out, of which one fills the gap from the table, run: walpost repair; to accept that they are not published, {FORGET}"
+        );
+    }
+    format!(
+        "the checkpoint stands at {position} of the slot \"{slot}\", in database \"{database}\" of the cluster with system identifier {}, and the slot \"{name}\" does not exist: a new one begins now, behind the rows that \"{slot}\" still has to give; to go on with that one, write slot = \"{slot}\" under [source]; once nothing of it is to be published any more, {FORGET}",
+        system.0
+    )
+}
+
 fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>, plan: &mut Plan) {
     let name = &settings.slot;
     if settings.failover && facts.version < failover::FIRST_VERSION {
@@ -208,10 +224,7 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
     match &facts.slot {
         None => {
             if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.has_begun()) {
-                plan.obstacles.push(format!(
-                    "the checkpoint stands at {} and the slot \"{name}\" does not exist: rows since then may be missing; to accept that, run: walpost checkpoint forget, then walpost init",
-                    checkpoint.position
-                ));
+                plan.obstacles.push(without_its_slot(checkpoint, name.as_str()));
                 return;
             }
             let failover = settings.failover && facts.version >= failover::FIRST_VERSION;

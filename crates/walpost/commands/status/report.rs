@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use walpost_core::lsn::Lsn;
 use walpost_core::position::Checkpoint;
+use walpost_core::time::Timestamp;
 use walpost_postgres::usage::Usage;
 
 use super::relay::Answer;
@@ -72,9 +73,20 @@ fn print_database(settings: &Settings, database: &Database) {
 }
 
 fn age(stored: &Checkpoint) -> String {
-    let Some(time) = stored.commit_time else { return String::new() };
-    let seconds = wall_clock().unix_micros().saturating_sub(time.unix_micros()) / 1_000_000;
-    format!(", the last settled transaction committed {seconds} s ago")
+    stored.commit_time.map(|time| age_of(time, wall_clock())).unwrap_or_default()
+}
+
+/// The two clocks are those of two machines, and either may be wrong.
+fn age_of(time: Timestamp, now: Timestamp) -> String {
+    let seconds = now.unix_micros().saturating_sub(time.unix_micros()) / 1_000_000;
+    match seconds {
+        0.. => format!(", the last settled transaction committed {seconds} s ago"),
+        _ => format!(
+            ", the last settled transaction committed at {}, {} s ahead of this machine's clock",
+            time.to_rfc3339(),
+            seconds.unsigned_abs()
+        ),
+    }
 }
 
 pub(super) fn json(settings: &Settings, status: &Status) {
@@ -159,6 +171,20 @@ mod tests {
             (5 << 40, "5.0 TiB"),
         ] {
             assert_eq!(bytes(size), told);
+        }
+    }
+
+    #[test]
+    fn the_age_of_a_commit_makes_sense_whichever_clock_is_wrong() {
+        let at = Timestamp::from_postgres_micros;
+        assert_eq!(age_of(at(0), at(5_900_000)), ", the last settled transaction committed 5 s ago");
+        assert_eq!(age_of(at(300_000), at(0)), ", the last settled transaction committed 0 s ago");
+        let ahead = age_of(at(61_000_000), at(0));
+        assert!(ahead.ends_with("at 2000-01-01T00:01:01.000000Z, 61 s ahead of this machine's clock"), "{ahead}");
+        let before = age_of(at(-946_684_800_000_000 - 1_000_000), at(0));
+        assert!(before.ends_with("946684801 s ago"), "{before}");
+        for (time, now) in [(i64::MIN, i64::MAX), (i64::MAX, i64::MIN)] {
+            assert!(!age_of(at(time), at(now)).is_empty());
         }
     }
 }

@@ -140,8 +140,10 @@ fn what_arrived_ahead_of_a_row_that_is_owed_is_not_published_again_however_often
     assert_eq!(last.transaction(0x3000, 2).transaction(0x4000, 2).asked(), publications([7, 8]));
     assert_eq!(last.session.counters().skipped_rows, 2);
     last.deliver(7).deliver(8);
-    assert_eq!(last.watermark(), 0x4030);
-    let end = last.lose_source().end();
+    assert_eq!((last.watermark(), last.session.inbound.remembered()), (0x4030, 2));
+    assert_eq!(last.transaction(0x5000, 1).asked(), publications([9]));
+    assert_eq!(last.session.inbound.remembered(), 0, "of what the watermark has passed nothing is remembered");
+    let end = last.deliver(9).lose_source().end();
     assert!(end.settled_ahead.is_empty(), "all of it is behind us: {end:?}");
 }
 

@@ -48,6 +48,19 @@ async fn rows_that_were_settled_before_us_are_read_back_until_they_are_left_out(
 }
 
 #[tokio::test]
+async fn a_claim_keeps_what_was_written_since_it_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let rows = SettledRows { commit_lsn: Lsn::new(30), through: Lsn::new(25) };
+    let further = Checkpoint { settled_rows: Some(rows), ..checkpoint(20) };
+    at(&path).replace(&further).await.unwrap();
+    let offered = Checkpoint { commit_time: None, ..checkpoint(10) };
+    let mut store = at(&path);
+    store.claim(&offered).await.unwrap();
+    assert_eq!(store.load().await.unwrap(), Some(Checkpoint { epoch: Epoch(2), ..further }));
+}
+
+#[tokio::test]
 async fn it_never_goes_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = at(&folder.path().join("checkpoint"));

@@ -204,7 +204,25 @@ fn a_missing_slot_is_not_made_anew_while_there_is_a_checkpoint() {
     let facts = Facts { slot: None, ..everything() };
     let plan = plan(&settings(), &facts, Some(&checkpoint()));
     assert!(plan.steps.is_empty());
-    assert!(plan.obstacles[0].contains("0/AB") && plan.obstacles[0].contains("walpost checkpoint forget"), "{plan:?}");
+    let [told] = plan.obstacles.as_slice() else { panic!("{plan:?}") };
+    for words in ["0/AB", "run: walpost repair", "walpost checkpoint forget, then walpost init"] {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_slot_is_told_with_whose_it_is_and_not_to_be_forgotten_while_that_holds_rows() {
+    let facts = Facts { slot: None, ..everything() };
+    let theirs = Checkpoint { slot: "former".to_owned(), system: SystemIdentifier(u64::MAX), ..checkpoint() };
+    let plan = plan(&settings(), &facts, Some(&theirs));
+    assert!(plan.steps.is_empty(), "{plan:?}");
+    let [told] = plan.obstacles.as_slice() else { panic!("{plan:?}") };
+    let words =
+        ["0/AB of the slot \"former\"", "\"app\"", "18446744073709551615", "write slot = \"former\" under [source]"];
+    for words in words {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+    assert!(told.contains("once nothing of it is to be published any more, run: walpost checkpoint forget"), "{told}");
 }
 
 #[test]

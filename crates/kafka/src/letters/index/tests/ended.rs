@@ -102,6 +102,59 @@ fn an_end_that_cannot_be_read_any_more_has_the_topic_read_again_and_is_named() {
     assert_eq!(topic.index.unreadable().len(), 1);
 }
 
+/// All orders of these numbers.
+fn orders(numbers: &[usize]) -> Vec<Vec<usize>> {
+    if numbers.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for first in numbers {
+        let rest: Vec<usize> = numbers.iter().copied().filter(|number| number != first).collect();
+        all.extend(orders(&rest).into_iter().map(|order| [vec![*first], order].concat()));
+    }
+    all
+}
+
+#[test]
+fn in_whatever_order_compaction_repeats_and_others_leave_its_records_a_letter_that_was_sent_has_ended_for_every_reader()
+{
+    let (mut source, ids) = queues();
+    let ours = letter(0, Some("a"), bad());
+    let row = RowId::of(&ours);
+    let made = source.log.len();
+    source.mark(ids[0], Mark::Replay);
+    source.conclude(ids[0], &Conclusion::Sent);
+    let written: Vec<Record> = source.log.drain(made..).map(|(_, record)| record).collect();
+    let [mark, sent] = written.as_slice() else { panic!("{written:?}") };
+    let parts = source.records.letter(&ours, now());
+    // Another one wrote the letter as well, and the end too.
+    let blocks = [
+        parts.clone(),
+        vec![mark.clone()],
+        vec![sent.clone()],
+        source.records.letter(&ours, later(1)),
+        vec![sent.clone()],
+    ];
+    for order in orders(&[0, 1, 2, 3, 4]) {
+        let mut topic = Topic::new();
+        let mut relay = Index::new("orders", false);
+        for block in &order {
+            topic.append(blocks[*block].clone());
+            let (records, log) = (topic.records.clone(), topic.log.clone());
+            let mut one = Topic { records, log, index: relay_of(&mut relay), end: 0 };
+            one.read();
+            relay = one.index;
+            assert_eq!(told(&relay), told(&topic.index), "{order:?} to {block}, read on");
+            assert_eq!(told(&by_relay(&topic)), told(&topic.index), "{order:?} to {block}, read at once");
+        }
+        assert_eq!((relay.shortened(), relay.before(&row, now())), (1, Before::Ended), "{order:?}");
+        assert!(topic.next(true).is_empty(), "{order:?}");
+        topic.compact();
+        assert_eq!(told(&by_relay(&topic)), told(&topic.index), "{order:?}, compacted");
+        assert_eq!(topic.index.before(&row, now()), Before::Ended, "{order:?}, compacted");
+    }
+}
+
 #[test]
 fn what_is_kept_of_an_ended_letter_is_small() {
     assert!(size_of::<(RowId, Ended)>() <= 48, "{}", size_of::<(RowId, Ended)>());
