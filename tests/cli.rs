@@ -1,10 +1,14 @@
 //! The command line of the real binary: what it says, where it says it, and the code that it ends with.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use walpost_testkit::checker::Repeats;
+
 use crate::config::Folder;
+use crate::rig::{LIMIT, Rig};
 
 /// What the binary said, and its exit code.
 struct Said {
@@ -223,13 +227,80 @@ fn brokers_that_cannot_be_reached_are_named_and_the_code_is_12() {
     );
 }
 
-#[test]
-fn a_reader_that_leaves_early_is_no_error_and_no_panic() {
-    let mut command = binary(&["config", "reference"]);
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+/// What a command ends with and says on standard error, where its standard output is this.
+fn written_into(output: impl Into<Stdio>, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut child = binary(arguments).stdout(output).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-    assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""));
+    (child.wait().unwrap().code(), errors)
+}
+
+/// Fails unless commands that end well tell of a full disk behind their standard output, and take a reader that went away for satisfied.
+#[track_caller]
+fn assert_output_is_missed(commands: &[&[&str]]) {
+    for arguments in commands {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let (code, errors) = written_into(full, arguments);
+        assert_eq!(code, Some(8), "{arguments:?}: {errors}");
+        assert!(errors.contains("error: standard output cannot be written: No space left"), "{arguments:?}: {errors}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, errors) = written_into(writer, arguments);
+        assert!(code == Some(0) && !errors.contains("error"), "{arguments:?}: {code:?}: {errors}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told_by_every_command_that_connects_to_nothing() {
+    let folder = Folder::new();
+    let path = folder.write("walpost.toml", LEAST);
+    let connector = folder.write(
+        "connector.json",
+        r#"{"name": "a", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "database.hostname": "h",
+            "database.user": "u", "database.dbname": "d", "topic.prefix": "t", "table.include.list": "public.outbox",
+            "transforms": "outbox", "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter"}}"#,
+    );
+    assert_output_is_missed(&[
+        &["--help"],
+        &["-h"],
+        &["--version"],
+        &["dlq", "replay", "--help"],
+        &["config", "check", "-c", &path],
+        &["config", "reference"],
+        &["config", "metrics"],
+        &["config", "debezium"],
+        &["completions", "bash"],
+        &["import", "debezium", &connector],
+    ]);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told_by_every_command_that_asks_the_database() {
+    let rig = Rig::ready("full", &["public.outbox"]);
+    let path = rig.walpost.folder().join("walpost.toml").display().to_string();
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 1);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+    let copy = format!("file:{}", rig.walpost.folder().join("copy").display());
+    let commands: &[&[&str]] = &[
+        &["init", "--dry-run"],
+        &["init"],
+        &["check"],
+        &["checkpoint", "show"],
+        &["checkpoint", "adopt-slot"],
+        &["checkpoint", "copy", "--to", &copy],
+        &["repair"],
+        &["repair", "--json"],
+        &["repair", "--adopt-slot"],
+        &["dlq", "list"],
+        &["dlq", "replay", "--all"],
+        &["dlq", "drop", "--all"],
+    ];
+    let commands: Vec<Vec<&str>> = commands.iter().map(|command| [command, &["-c", &path][..]].concat()).collect();
+    assert_output_is_missed(&commands.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    // A command that has not gone well keeps its code.
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let (code, errors) = written_into(full, &["status", "--json", "-c", &path]);
+    assert!(code == Some(10) && errors.contains("standard output cannot be written"), "{code:?}: {errors}");
 }

@@ -11,6 +11,8 @@ mod rights;
 mod store;
 mod topic;
 
+pub(crate) use topic::{insert_large, open, stop, wait_for_open};
+
 use std::future::Future;
 
 use bytes::{Bytes, BytesMut};

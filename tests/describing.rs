@@ -263,3 +263,44 @@ fn a_relation_that_is_no_more_has_an_empty_description() {
     rig.sql("CREATE TABLE t (a int); CREATE TABLE oids AS SELECT 't'::regclass::oid AS oid; DROP TABLE t");
     assert_eq!(description(&rig, "SELECT oid FROM oids"), Description::default());
 }
+
+#[test]
+fn tables_that_inherit_from_an_outbox_are_named_wherever_an_operator_looks_for_their_rows_are_passed_over() {
+    let mut rig = Rig::ready("heirs", &["public.outbox"]);
+    rig.sql(
+        "CREATE TABLE urgent () INHERITS (outbox); CREATE SCHEMA later; CREATE TABLE later.deep () INHERITS (urgent)",
+    );
+    let warning = "later.deep, public.urgent inherit from it";
+    let told = format!("outbox public.outbox: {warning}");
+    rig.call(&["check"]).assert_said(0, &[&format!("warning: {told}"), "an outbox of its own", "PARTITION BY"]);
+    rig.call(&["init"]).assert_said(0, &[&format!("-- note: {told}")]);
+    let relay = rig.start_streaming();
+    relay.wait_for_log(warning, LIMIT).unwrap();
+    let into = |table: &str| {
+        rig.sql(&format!(
+            "INSERT INTO {table} (id, aggregatetype, aggregateid, type, payload, seq) \
+             VALUES (gen_random_uuid(), 'order', '{table}', 'Changed', '{{}}', 0)"
+        ));
+    };
+    ["urgent", "later.deep", "outbox"].into_iter().for_each(into);
+    let truth = rig.outboxes[0].truth().replace("FROM public.outbox", "FROM ONLY public.outbox");
+    let truth = rig.with_partitions(Truth::read(&rig.database.url(), &truth).unwrap());
+    assert_eq!(truth.len(), 1);
+    rig.verdict(&truth).assert_clean(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+    // Partitions come under their root, and an heir that is an outbox under its own name.
+    rig.sql(
+        "CREATE TABLE parted (LIKE outbox) PARTITION BY HASH (id); \
+         CREATE TABLE part PARTITION OF parted FOR VALUES WITH (MODULUS 1, REMAINDER 0); \
+         ALTER TABLE parted ADD PRIMARY KEY (id); \
+         ALTER TABLE urgent ADD PRIMARY KEY (id); ALTER TABLE later.deep ADD PRIMARY KEY (id)",
+    );
+    for table in ["public.parted", "public.urgent", "later.deep"] {
+        rig.add_table(table, table, &[]);
+    }
+    for command in ["init", "check"] {
+        let ended = rig.call(&[command]);
+        ended.assert_success();
+        assert!(!ended.output.contains("inherit"), "{}", ended.output);
+    }
+}

@@ -1,6 +1,7 @@
 //! What an operator does when the slot is in trouble: `walpost repair` shows the state and the ways out, and each way does what it said.
 
 mod bytes;
+mod lettered;
 mod standby;
 mod transactional;
 

@@ -23,6 +23,7 @@ use crate::config::{self, Error, Loaded, Process, Settings};
 use crate::debezium;
 use crate::exit::{Ended, Exit};
 use crate::observe::{log, manual};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -327,12 +328,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => perform(cli.command),
         Err(refusal) => {
-            // Help that nobody reads to the end is no error.
-            let _ = refusal.print();
+            let printed = refusal.print();
             if let Some(hint) = hint_of(&refusal) {
                 complain(&hint);
             }
-            if refusal.use_stderr() { Exit::Usage } else { Exit::Success }
+            if refusal.use_stderr() {
+                return Exit::Usage;
+            }
+            output::keep(printed);
+            output::settled(Exit::Success)
         }
     }
 }
@@ -402,10 +406,10 @@ fn perform(command: Command) -> Exit {
 
 /// Runs a command to its end; what it has to say last is a line on standard error.
 fn finish(command: impl Future<Output = Outcome>) -> Exit {
-    block_on(command).unwrap_or_else(|ended| {
+    output::settled(block_on(command).unwrap_or_else(|ended| {
         ended.sentences().iter().for_each(|sentence| complain(&format!("error: {sentence}")));
         ended.exit
-    })
+    }))
 }
 
 /// Runs a command that reports to a person: what it has to say last is a line on standard error.
@@ -481,17 +485,10 @@ fn print(text: &str) -> Exit {
     write_out(text.as_bytes())
 }
 
-/// Writes to standard output. A reader that went away has seen what it wanted.
+/// Writes to standard output, and nothing else.
 fn write_out(bytes: &[u8]) -> Exit {
-    let mut output = io::stdout().lock();
-    match output.write_all(bytes).and_then(|()| output.flush()) {
-        Ok(()) => Exit::Success,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-        Err(error) => {
-            complain(&format!("error: standard output cannot be written: {error}"));
-            Exit::OutputClosed
-        }
-    }
+    output::bytes(bytes);
+    output::settled(Exit::Success)
 }
 
 /// Writes a line to standard error; there is nobody to tell when that fails.

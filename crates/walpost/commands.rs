@@ -1,11 +1,10 @@
 //! What each command does, once the command line and the configuration are known to be good.
 
-/// Prints a line to standard output. A reader that went away has seen what it wanted, and is no reason to leave work half done.
+/// Prints a line to standard output; one that cannot be written is no reason to leave work half done, and is told at the end.
 macro_rules! say {
-    ($($arguments:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($arguments)*);
-    }};
+    ($($arguments:tt)*) => {
+        $crate::output::line(format_args!($($arguments)*))
+    };
 }
 
 /// Prints a line to standard error.

@@ -56,7 +56,7 @@ exits! {
     SinkRefused = 6,
     /// A row cannot be published and is to stop the relay
     BadRow = 7,
-    /// Whoever read standard output went away
+    /// Standard output cannot be written, or whoever read it went away
     OutputClosed = 8,
     /// The relay was made to stop before it had delivered and checkpointed everything; the next start repeats that
     ForcedStop = 9,

@@ -14,6 +14,7 @@ pub mod journal;
 pub mod letters;
 pub mod misfit;
 pub mod observe;
+pub mod output;
 pub mod relay;
 pub mod signals;
 pub mod sink;

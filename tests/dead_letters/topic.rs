@@ -440,7 +440,7 @@ pub(super) fn narrow(kafka: &KafkaEndpoint, label: &str) -> Rig {
 }
 
 #[track_caller]
-pub(super) fn insert_large(rig: &Rig, key: &str, seq: i64, bytes: usize) {
+pub(crate) fn insert_large(rig: &Rig, key: &str, seq: i64, bytes: usize) {
     rig.sql(&format!(
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', '{key}', 'Changed', \
          jsonb_build_object('seq', {seq}, 'filling', repeat('0123456789', {})), {seq}",
@@ -450,18 +450,18 @@ pub(super) fn insert_large(rig: &Rig, key: &str, seq: i64, bytes: usize) {
 
 /// The open letters, an object each.
 #[track_caller]
-pub(super) fn open(rig: &Rig, options: &[&str]) -> Vec<Value> {
+pub(crate) fn open(rig: &Rig, options: &[&str]) -> Vec<Value> {
     let listed = rig.call(&[&["dlq", "list", "--json", "--limit", "100000"], options].concat());
     listed.assert_success();
     listed.output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[track_caller]
-pub(super) fn wait_for_open(rig: &Rig, expected: usize) {
+pub(crate) fn wait_for_open(rig: &Rig, expected: usize) {
     eventually(&format!("{expected} open letters"), || open(rig, &[]).len() == expected);
 }
 
-pub(super) fn stop(relay: Relay) {
+pub(crate) fn stop(relay: Relay) {
     relay.stop(LIMIT).unwrap().assert_success();
 }
 

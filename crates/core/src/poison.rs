@@ -5,12 +5,14 @@
 //! are sent again. Here is what is said about that; the session decides, and a store keeps the letters
 //! ([`DeadLetters`](crate::port::DeadLetters)).
 
+mod lettered;
 mod logged;
 pub mod operator;
 mod reference;
 
 use bytes::Bytes;
 
+pub use lettered::LetteredRows;
 pub(crate) use logged::KeyTexts;
 pub use logged::{Letterhead, LoggedRow};
 pub use reference::{Keep, Reference};

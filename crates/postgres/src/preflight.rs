@@ -7,7 +7,7 @@ mod coverage;
 mod tables;
 
 pub use coverage::{Change, Coverage};
-pub use tables::{filters, unreferable};
+pub use tables::{filters, heirs, unreferable};
 
 use walpost_core::finding::Finding;
 use walpost_core::nearest::nearest;

@@ -43,7 +43,7 @@ use crate::error::{Error, Phase};
 use crate::identifier::{SlotName, quote_identifier, quote_table};
 use crate::replication;
 
-pub use rows::Rows;
+pub use rows::{Lettered, Rows};
 
 /// The timeline of rows that were not read from a log.
 pub const NO_TIMELINE: Timeline = Timeline(0);

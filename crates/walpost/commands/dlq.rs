@@ -7,7 +7,6 @@ mod json;
 mod letter;
 mod table;
 
-use std::io::Write;
 use std::path::Path;
 
 use walpost_core::poison::DeadLetter;
@@ -20,7 +19,7 @@ use desk::Desk;
 use super::Outcome;
 use crate::config::{Process, Settings, Surroundings};
 use crate::exit::{Ended, Exit};
-use crate::letters;
+use crate::{letters, output};
 pub(super) use table::age;
 
 /// How many keys a preview names.
@@ -185,8 +184,7 @@ async fn show(desk: &mut Desk, id: i64, form: LetterForm, rows: Option<RowReader
                 );
                 return Err(Ended::with_sentence(Exit::Usage, sentence));
             }
-            // A reader that went away has seen what it wanted.
-            let _ = std::io::stdout().lock().write_all(record.value.as_deref().unwrap_or_default());
+            output::bytes(record.value.as_deref().unwrap_or_default());
         }
     }
     Ok(Exit::Success)

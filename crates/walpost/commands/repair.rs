@@ -4,6 +4,7 @@
 //! run beside a relay: whoever reads the slot, or holds the checkpoint file, is named, and nothing is done.
 
 mod fill;
+mod lettered;
 mod recreate;
 mod show;
 mod survey;

@@ -91,9 +91,11 @@ impl Row {
     }
 }
 
+/// `REPLICA IDENTITY FULL`.
+pub(super) const FULL: u8 = b'f';
+
 /// The row with the cells of its key alone; nothing where it has no key that a row can be found by.
 fn key_of<'a>(relation: &Relation<'_>, row: &Tuple<'a>) -> Option<Tuple<'a>> {
-    const FULL: u8 = b'f';
     if relation.replica_identity == FULL || relation.columns.len() != row.cells.len() {
         return None;
     }
@@ -104,7 +106,8 @@ fn key_of<'a>(relation: &Relation<'_>, row: &Tuple<'a>) -> Option<Tuple<'a>> {
     (has_key && cells.iter().all(is_found)).then_some(Tuple { cells })
 }
 
-fn is_key(column: &crate::pgoutput::Column<'_>) -> bool {
+/// Whether a column is of the key that the log tells.
+pub(super) fn is_key(column: &crate::pgoutput::Column<'_>) -> bool {
     column.flags & 1 == 1
 }
 

@@ -31,6 +31,8 @@ pub struct Table {
     pub is_unlogged: bool,
     /// The root, where this is a partition.
     pub root: Option<TableName>,
+    /// The tables that inherit from it (`INHERITS`) and are no partitions, at any depth: what is inserted into them comes under their names.
+    pub heirs: Vec<TableName>,
     /// Whether the role may act as its owner.
     pub is_owned: bool,
     /// Whether the role may read it.
@@ -74,6 +76,16 @@ SELECT c.oid, c.relkind::text AS kind, c.relpersistence <> 'p' AS is_unlogged,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_class r ON r.oid = pg_partition_root(c.oid) LEFT JOIN pg_namespace rn ON rn.oid = r.relnamespace
 WHERE n.nspname::text = $1 AND c.relname::text = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
+
+const HEIRS: &str = "
+WITH RECURSIVE heir(oid) AS (
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = $1
+    UNION
+    SELECT i.inhrelid FROM heir JOIN pg_inherits i ON i.inhparent = heir.oid
+)
+SELECT n.nspname::text AS schema, c.relname::text AS name
+FROM heir JOIN pg_class c ON c.oid = heir.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE NOT c.relispartition ORDER BY 1, 2";
 
 const COLUMNS: &str = "
 SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type_name, attgenerated <> '' AS is_generated
@@ -128,6 +140,8 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
     let oid: u32 = field(row, "oid")?;
     let kind: String = field(row, "kind")?;
     let root: (Option<String>, Option<String>) = (field(row, "root_schema")?, field(row, "root_name")?);
+    let heirs = session.query(HEIRS, &[&oid]).await?;
+    let heir = |row: &Row| Ok(TableName { schema: field(row, "schema")?, table: field(row, "name")? });
     let columns = session.query(COLUMNS, &[&oid]).await?;
     let column = |row: &Row| {
         Ok(TableColumn {
@@ -140,6 +154,7 @@ async fn table_from(session: &Session, row: &Row) -> Result<Table, Error> {
         kind: kind.chars().next().unwrap_or('?'),
         is_unlogged: field(row, "is_unlogged")?,
         root: root.0.zip(root.1).map(|(schema, table)| TableName { schema, table }),
+        heirs: heirs.iter().map(heir).collect::<Result<_, Error>>()?,
         is_readable: field(row, "is_readable")?,
         identity: field(row, "identity")?,
         is_owned: field(row, "is_owned")?,

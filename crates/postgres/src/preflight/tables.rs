@@ -6,7 +6,31 @@ use walpost_core::outbox::TableName;
 use super::{Finding, quote_identifier, quote_table};
 use crate::inspect::{InspectedTable, Inspection, OutboxSubject, Publication, PublishedTable, Subject, Table};
 
+/// The tables whose rows are passed over because they only inherit from an outbox: pgoutput names a row's own table, and the parent for partitions alone.
+#[must_use]
+pub fn heirs(tables: &[InspectedTable]) -> Vec<Finding> {
+    let is_outbox = |name: &&TableName| tables.iter().any(|outbox| outbox.subject.table == **name);
+    let finding = |inspected: &InspectedTable| {
+        let heirs = &inspected.found.as_ref()?.heirs;
+        let names: Vec<String> = heirs.iter().filter(|heir| !is_outbox(heir)).map(TableName::to_string).collect();
+        let those = match names.as_slice() {
+            [] => return None,
+            [name] => format!("{name} inherits from it, and what is inserted there comes under that name"),
+            names => {
+                format!("{} inherit from it, and what is inserted there comes under these names", names.join(", "))
+            }
+        };
+        Some(Finding::warning(
+            subject_of(&inspected.subject.table),
+            format!("{those}: such rows are passed over"),
+            "insert into the outbox itself, name each of these tables as an outbox of its own, or have partitions (PARTITION BY) instead of INHERITS",
+        ))
+    };
+    tables.iter().filter_map(finding).collect()
+}
+
 pub(super) fn tables(inspection: &Inspection, with_references: bool, found: &mut Vec<Finding>) {
+    found.extend(heirs(&inspection.tables));
     for inspected in &inspection.tables {
         match &inspected.found {
             None => found.push(missing(inspected)),

@@ -85,6 +85,7 @@ fn sound() -> Inspection {
                 kind: 'r',
                 is_unlogged: false,
                 root: None,
+                heirs: Vec::new(),
                 is_owned: false,
                 is_readable: true,
                 identity: vec!["id".to_owned()],
@@ -162,6 +163,12 @@ fn each_fault_is_found_and_its_remedy_named() {
             "partition of public.events",
             "public.events",
         ),
+        (
+            |i| table(i).heirs = vec![TableName { schema: "public".into(), table: "urgent".into() }],
+            Warning,
+            "public.urgent inherits from it",
+            "an outbox of its own",
+        ),
         (|i| table(i).columns[1].is_generated = true, Error, "is generated", "ordinary column"),
     ];
     for (change, severity, sentence, remedy) in cases {
@@ -173,6 +180,22 @@ fn each_fault_is_found_and_its_remedy_named() {
         assert!(finding.sentence.contains(sentence), "{finding}");
         assert!(finding.remedy.contains(remedy), "{finding}");
     }
+}
+
+#[test]
+fn a_table_that_inherits_from_an_outbox_and_is_one_itself_is_not_warned_of() {
+    let mut inspection = sound();
+    let named = |name: &str| TableName { schema: "public".to_owned(), table: name.to_owned() };
+    table(&mut inspection).heirs = vec![named("slow"), named("urgent")];
+    let heir = InspectedTable {
+        subject: OutboxSubject { table: named("slow"), columns: Vec::new() },
+        found: None,
+        nearest: None,
+    };
+    inspection.tables.push(heir);
+    let found = heirs(&inspection.tables);
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert!(finding.sentence.contains("public.urgent") && !finding.sentence.contains("slow"), "{finding}");
 }
 
 #[test]

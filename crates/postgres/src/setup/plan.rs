@@ -8,6 +8,7 @@ use super::{Difference, Facts, Plan, SetupSettings, Step, StepKind};
 use crate::failover;
 use crate::identifier::{SlotName, quote_identifier, quote_literal, quote_table};
 use crate::inspect::Publication;
+use crate::preflight;
 
 const CHECKPOINT_TABLE: &str = include_str!("../../../../migrations/0001_checkpoint.sql");
 const SETTLED_ROWS: &str = include_str!("../../../../migrations/0003_settled_rows.sql");
@@ -21,6 +22,9 @@ const OUTBOX_NAME: &str = "\"public\".\"outbox\"";
 pub fn plan(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>) -> Plan {
     let mut plan = Plan::default();
     outboxes(settings, facts, &mut plan);
+    for heirs in preflight::heirs(&facts.tables) {
+        plan.difference(heirs.without_severity(), None);
+    }
     publications(settings, facts, &mut plan);
     checkpoint_table(settings, facts, &mut plan);
     dead_letter_table(settings, facts, &mut plan);

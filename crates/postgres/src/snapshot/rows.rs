@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use walpost_core::frame::{Frame, StatusUpdate, XLogData};
 use walpost_core::lsn::Lsn;
 use walpost_core::pgoutput::{Begin, Commit, Message, Relation};
+use walpost_core::poison::LetteredRows;
 use walpost_core::port::Source;
 use walpost_core::position::Identity;
 use walpost_core::time::Timestamp;
@@ -20,6 +22,42 @@ use crate::error::Error;
 /// How much is handed over at once.
 const MAX_BATCH_BYTES: usize = 256 << 10;
 
+/// The rows that are passed over because letters tell of them, and which were met, over all readings of one snapshot.
+#[derive(Debug, Default)]
+pub struct Lettered {
+    rows: LetteredRows,
+    met: Mutex<BTreeSet<Identity>>,
+}
+
+impl Lettered {
+    /// Those of these letters, none of them met yet.
+    #[must_use]
+    pub fn new(rows: LetteredRows) -> Self {
+        Self { rows, met: Mutex::default() }
+    }
+
+    /// How many rows were passed over.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether the row of these messages is one, which then is met.
+    fn meets(&self, identity: Identity, relation: &[u8], insert: &[u8]) -> bool {
+        if self.rows.is_empty() {
+            return false;
+        }
+        let is_one = match (Message::parse(relation), Message::parse(insert)) {
+            (Ok(Message::Relation(relation)), Ok(Message::Insert(insert))) => self.rows.has(&relation, &insert.new),
+            _ => false,
+        };
+        if is_one {
+            self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);
+        }
+        is_one
+    }
+}
+
 /// The rows of tables since a time, in one order. See the documentation of the module above.
 pub struct Rows {
     readers: Vec<Reader>,
@@ -27,13 +65,15 @@ pub struct Rows {
     open: Option<(Timestamp, u64)>,
     /// Rows that are passed over.
     skipped: BTreeSet<Identity>,
+    /// And those of which letters tell.
+    lettered: Arc<Lettered>,
     has_told_of_strangers: bool,
     /// Tells that there are no more.
     exhausted: Option<oneshot::Sender<()>>,
 }
 
 impl Rows {
-    /// Opens the tables under a snapshot, a session each. `skipped` are passed over; their places count.
+    /// Opens the tables under a snapshot, a session each. `skipped` and `lettered` are passed over; their places count.
     ///
     /// The answer completes once the last row was handed over.
     ///
@@ -46,13 +86,15 @@ impl Rows {
         tables: &[Table],
         since: Timestamp,
         skipped: BTreeSet<Identity>,
+        lettered: Arc<Lettered>,
     ) -> Result<(Self, oneshot::Receiver<()>), Error> {
         let mut readers = Vec::new();
         for table in tables {
             readers.push(Reader::open(connection, endpoint, snapshot, table, since).await?);
         }
         let (exhausted, is_exhausted) = oneshot::channel();
-        let rows = Self { readers, open: None, skipped, has_told_of_strangers: false, exhausted: Some(exhausted) };
+        let rows =
+            Self { readers, open: None, skipped, lettered, has_told_of_strangers: false, exhausted: Some(exhausted) };
         Ok((rows, is_exhausted))
     }
 
@@ -84,10 +126,14 @@ impl Rows {
             return 0;
         }
         let Some(reader) = self.readers.get_mut(place) else { return 0 };
+        let insert = insert(reader.id, &cells);
+        if self.lettered.meets(identity, &reader.relation, &insert) {
+            self.tell_of_stranger(time, into);
+            return 0;
+        }
         if !std::mem::replace(&mut reader.is_told, true) {
             into.push(frame(time, reader.relation.clone()));
         }
-        let insert = insert(reader.id, &cells);
         let weight = insert.len();
         into.push(frame(time, insert));
         weight

@@ -49,7 +49,7 @@ impl Desk {
     }
 
     /// The letters that cannot be read.
-    pub(super) fn unreadable(&self) -> Vec<Unreadable> {
+    pub(in crate::commands) fn unreadable(&self) -> Vec<Unreadable> {
         match self {
             Self::Table(_) => Vec::new(),
             #[cfg(feature = "kafka")]
@@ -85,7 +85,7 @@ impl Desk {
         }
     }
 
-    pub(super) async fn show(&mut self, id: i64) -> Result<Option<(Listed, DeadLetter)>, Error> {
+    pub(in crate::commands) async fn show(&mut self, id: i64) -> Result<Option<(Listed, DeadLetter)>, Error> {
         match self {
             Self::Table(letters) => Ok(letters.show(id).await?),
             #[cfg(feature = "kafka")]

@@ -30,11 +30,11 @@ use walpost_core::session::{self, Cause, End, Session, SessionError};
 use walpost_core::start::StartState;
 use walpost_core::time::Timestamp;
 use walpost_postgres::Error as PostgresError;
-use walpost_postgres::snapshot::{NO_TIMELINE, NewSlot, Rows, Table, place_of};
+use walpost_postgres::snapshot::{Lettered, NO_TIMELINE, NewSlot, Rows, Table, place_of};
 use walpost_postgres::{inspect, repair, sql};
 
 use super::survey::{Survey, rows};
-use super::{Fill, Found, Outcome, Repair, checkpoint_refused, impossible, postgres_refused, show, ways};
+use super::{Fill, Found, Outcome, Repair, checkpoint_refused, impossible, lettered, postgres_refused, show, ways};
 use crate::config::Settings;
 use crate::config::settings::Sink;
 use crate::driver::{Checkpointer, Clock, LetterWriter, Signals, Staff, drive};
@@ -76,6 +76,7 @@ pub(super) async fn fill(settings: &Settings, found: Found, asked: &Repair) -> O
         survey.notes.iter().for_each(|note| say!("note: {note}"));
     }
     if !asked.is_agreed {
+        lettered::prospect(settings).await?.iter().for_each(|note| say!("note: {note}"));
         say!("nothing was done; to do it, add --yes");
         return Ok(Exit::Success);
     }
@@ -83,10 +84,10 @@ pub(super) async fn fill(settings: &Settings, found: Found, asked: &Repair) -> O
     let tables = survey.outboxes.into_iter().map(|surveyed| surveyed.table).collect();
     let mut filling = Filling::begin(settings, found, tables, since, &asked.fill).await?;
     let outcome = filling.go().await;
-    let Filling { sink, count, skipped, .. } = filling;
+    let Filling { sink, count, skipped, lettered, .. } = filling;
     sink.close(CLOSE_TIMEOUT).await;
     let (position, last) = outcome?;
-    let sentence = filled(settings, count, skipped.len(), position, last);
+    let sentence = filled(settings, count, (skipped.len(), lettered.count()), position, last);
     if is_quiet {
         complain!("{sentence}");
     } else {
@@ -96,11 +97,21 @@ pub(super) async fn fill(settings: &Settings, found: Found, asked: &Repair) -> O
 }
 
 /// What was done.
-fn filled(settings: &Settings, count: u64, skipped: usize, position: Lsn, last: Option<Timestamp>) -> String {
+fn filled(
+    settings: &Settings,
+    count: u64,
+    (skipped, lettered): (usize, usize),
+    position: Lsn,
+    last: Option<Timestamp>,
+) -> String {
     let bad = if skipped == 0 { String::new() } else { format!(", {skipped} passed over") };
+    let lettered = match lettered {
+        0 => String::new(),
+        lettered => format!(", {lettered} passed over as dead letters that are open or were dropped"),
+    };
     let until = last.map(|time| format!(", the last of {}", time.to_rfc3339())).unwrap_or_default();
     format!(
-        "{} published{bad}{until}; the checkpoint of relay {:?} now stands at the slot's {position}; to go on, run: walpost run",
+        "{} published{bad}{lettered}{until}; the checkpoint of relay {:?} now stands at the slot's {position}; to go on, run: walpost run",
         rows(i64::try_from(count).unwrap_or(i64::MAX)),
         settings.name()
     )
@@ -119,6 +130,8 @@ struct Filling<'a> {
     count: u64,
     /// Which were passed over.
     skipped: BTreeSet<Identity>,
+    /// Those of which letters tell.
+    lettered: Arc<Lettered>,
 }
 
 impl<'a> Filling<'a> {
@@ -136,13 +149,15 @@ impl<'a> Filling<'a> {
             .map_err(|failure| Ended::because(Exit::SinkRefused, failure))?;
         found.lock(settings).await?;
         let (asked, skipped) = (asked.clone(), BTreeSet::new());
-        Ok(Self { settings, found, tables, since, asked, stop, sink, count: 0, skipped })
+        let lettered = Arc::default();
+        Ok(Self { settings, found, tables, since, asked, stop, sink, count: 0, skipped, lettered })
     }
 
     /// Answers where the checkpoint stands, and when the last row that was published was committed.
     async fn go(&mut self) -> Result<(Lsn, Option<Timestamp>), Ended> {
         // Before anything is touched: it may be refused.
         self.letters().await?;
+        self.lettered = Arc::new(Lettered::new(lettered::rows(self.settings).await?));
         self.mark().await?;
         let refused = |error| postgres_refused(&error);
         let (source, for_standbys) = (self.settings.source(), self.found.is_for_standbys(self.settings));
@@ -268,8 +283,16 @@ impl<'a> Filling<'a> {
     ) -> Result<(End, Option<PostgresError>), Ended> {
         let (source, endpoint) = (self.settings.source(), self.found.sql.endpoint());
         let since = Timestamp::from_postgres_micros(i64::try_from(beginning.position.get()).unwrap_or(i64::MAX));
-        let opened =
-            Rows::open(source.connection(), endpoint, &slot.snapshot, &self.tables, since, self.skipped.clone());
+        let skipped = self.skipped.clone();
+        let opened = Rows::open(
+            source.connection(),
+            endpoint,
+            &slot.snapshot,
+            &self.tables,
+            since,
+            skipped,
+            Arc::clone(&self.lettered),
+        );
         let (table_rows, exhausted) = opened.await.map_err(|error| postgres_refused(&error))?;
         let staff = self.staff(&mut beginning).await?;
         let outboxes = self.settings.outboxes().clone();

@@ -29,6 +29,7 @@ fn inspected(table: TableName, kind: Option<char>) -> InspectedTable {
         kind,
         is_unlogged: false,
         root: None,
+        heirs: Vec::new(),
         is_owned: true,
         is_readable: true,
         identity: Vec::new(),
