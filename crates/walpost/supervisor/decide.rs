@@ -255,7 +255,9 @@ fn stopped(rest: Rest) -> Decision {
     if rest.is_nothing() {
         return Decision::End(Ok(Exit::Success));
     }
-    let sentence = format!("stopped with {rest}; the next start publishes again what comes after it");
+    let sentence = format!(
+        "stopped with {rest}; the next start goes on from the checkpoint, and what was published after it comes again"
+    );
     Decision::end_with(Exit::ForcedStop, sentence)
 }
 

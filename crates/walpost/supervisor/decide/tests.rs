@@ -185,7 +185,7 @@ fn a_stop_is_clean_only_when_the_next_start_publishes_nothing_again() {
         {
             let (code, said) = decided(trouble);
             assert_eq!(code, "9", "{rest:?}");
-            assert!(said.contains(&rest.to_string()) && said.contains("publishes again"), "{said}");
+            assert!(said.contains(&rest.to_string()) && said.contains("comes again"), "{said}");
         }
     }
 }
