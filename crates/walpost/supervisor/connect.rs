@@ -22,6 +22,7 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 use super::decide::Trouble;
 use super::memory::Memory;
 use super::{Supervisor, publications};
+use crate::former::{self, Unknown};
 use crate::letters::{self, AnyLetters};
 use crate::store::{self, AnyStore};
 use crate::{commands, journal, misfit, relay};
@@ -73,12 +74,12 @@ fn is_about_the_checkpoint(state: &StartState) -> bool {
     state.start().is_none() && !matches!(state, StartState::SlotBusy { .. } | StartState::InRecovery)
 }
 
-impl Supervisor {
 /// Whether a claim left nothing but what it was to leave: it keeps what somebody wrote in the moment before it, and a session would begin behind that.
 fn is_as_expected(kept: Option<&Checkpoint>, claimed: &Checkpoint) -> bool {
     kept.is_some_and(|kept| (kept.position, kept.settled_rows) == (claimed.position, claimed.settled_rows))
 }
 
+impl Supervisor {
     /// Gets hold of the slot and of the checkpoint.
     pub(super) async fn connect(&mut self) -> Result<Connection, Trouble> {
         self.prepare().await?;
@@ -179,9 +180,14 @@ fn is_as_expected(kept: Option<&Checkpoint>, claimed: &Checkpoint) -> bool {
             return Err(Trouble::Misfit(misfits));
         }
         let unreferable = misfit::of_references(sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
-        match unreferable {
-            Some(finding) => Err(Trouble::Unpublished(finding)),
-            None => Ok(()),
+        if let Some(finding) = unreferable {
+            return Err(Trouble::Unpublished(finding));
+        }
+        match former::letters(sql, &self.settings).await {
+            Ok(None) => Ok(()),
+            Ok(Some(finding)) => Err(Trouble::Renamed(finding)),
+            Err(Unknown::Postgres(error)) => Err(Trouble::Postgres(error)),
+            Err(Unknown::Letters(error)) => Err(self.letters_trouble(error)),
         }
     }
 
@@ -237,18 +243,18 @@ fn is_as_expected(kept: Option<&Checkpoint>, claimed: &Checkpoint) -> bool {
         {
             memory.claimed(epoch);
         }
-        Ok(Checkpoint { epoch, ..checkpoint })
-    }
-
-    /// What was there may come back; what never was has to be made.
-    fn store_trouble(&self, error: store::Error) -> Trouble {
-        if self.has_streamed && !error.is_retried() && error.is_retried_under_way() {
         if !self.sink.is_transactional() && store.keeps_a_checkpoint() {
             let kept = store.load().await.map_err(|error| self.store_trouble(error))?;
             if !is_as_expected(kept.as_ref(), &checkpoint.claimed(stored.as_ref())) {
                 return Err(Trouble::Moved);
             }
         }
+        Ok(Checkpoint { epoch, ..checkpoint })
+    }
+
+    /// What was there may come back; what never was has to be made.
+    fn store_trouble(&self, error: store::Error) -> Trouble {
+        if self.has_streamed && !error.is_retried() && error.is_retried_under_way() {
             return Trouble::StoreAway(error);
         }
         Trouble::Checkpoint(error)
