@@ -6,6 +6,7 @@ mod firsts;
 mod limits;
 mod misfits;
 mod outages;
+mod renamed;
 mod returned;
 
 use walpost_testkit::checker::Repeats;

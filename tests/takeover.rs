@@ -194,7 +194,7 @@ fn what_an_instance_had_open_in_a_transaction_when_another_took_over_is_never_se
     consumer.read_ids(&rig.committed(), LIMIT).unwrap();
     // It knows of nobody who published what it had open.
     let ended = first.stop(LIMIT).unwrap();
-    ended.assert_said(9, &[&format!("stopped with {ROWS} records undelivered")]);
+    ended.assert_said(9, &[&format!("stopped with {ROWS} rows neither delivered nor set aside")]);
     second.stop(LIMIT).unwrap().assert_success();
     exactly_once::assert_exactly_once(&rig, &endpoint);
 }

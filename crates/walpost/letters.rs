@@ -212,6 +212,22 @@ impl AnyLetters {
     }
 }
 
+/// How many letters of another name lie open in the topic.
+///
+/// # Errors
+/// The topic cannot be read.
+#[cfg_attr(not(feature = "kafka"), allow(unused_variables, clippy::unused_async, reason = "only a topic is asked"))]
+pub async fn open_of(settings: &Settings, relay: &str) -> Result<u64, Error> {
+    match settings.dead_letter().store() {
+        #[cfg(feature = "kafka")]
+        settings::LetterStore::Kafka(kafka) => {
+            let (topic, keep) = (settings.dead_letter().topic(), settings.dead_letter().keep_ended());
+            Ok(LetterTopic::new(kafka.clone(), relay, topic, keep).inventory().await?.letters)
+        }
+        _ => Ok(0),
+    }
+}
+
 /// Reads the rows to which letters keep references.
 pub fn reader(settings: &Settings) -> RowReader {
     RowReader::new(settings.source().connection().clone())

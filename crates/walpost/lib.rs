@@ -10,6 +10,7 @@ pub mod config;
 pub mod debezium;
 pub mod driver;
 pub mod exit;
+pub mod former;
 pub mod journal;
 pub mod letters;
 pub mod misfit;

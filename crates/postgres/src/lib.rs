@@ -14,6 +14,7 @@ pub mod dead_letter;
 pub mod describe;
 pub mod error;
 pub mod failover;
+pub mod former;
 pub mod identifier;
 pub mod inspect;
 pub mod preflight;

@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::letters::AnyLetters;
 #[cfg(feature = "kafka")]
 use crate::store::AnyStore;
-use crate::{journal, misfit, relay};
+use crate::{former, journal, misfit, relay};
 
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -67,8 +67,17 @@ async fn source_findings(settings: &Settings, with_start: bool) -> Result<Vec<Fi
     findings.extend(failover::findings(&carried, settings.source().is_for_standbys()));
     if with_start {
         findings.extend(start_finding(settings, &sql, &inspection).await?);
+        findings.extend(former_letters(settings, &sql).await);
     }
     Ok(findings)
+}
+
+/// Letters of a name that the relay had before. What keeps them from being read is told elsewhere.
+async fn former_letters(settings: &Settings, sql: &sql::Session) -> Option<Finding> {
+    former::letters(sql, settings).await.unwrap_or_else(|unknown| {
+        tracing::debug!(?unknown, "letters of a former name could not be looked for");
+        None
+    })
 }
 
 /// Columns of types that cannot play their roles. What is missing altogether has been said.

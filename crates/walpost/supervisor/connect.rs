@@ -22,6 +22,7 @@ use walpost_postgres::stream::{Stream, StreamSettings};
 use super::decide::Trouble;
 use super::memory::Memory;
 use super::{Supervisor, publications};
+use crate::former::{self, Unknown};
 use crate::letters::{self, AnyLetters};
 use crate::store::{self, AnyStore};
 use crate::{commands, journal, misfit, relay};
@@ -181,9 +182,14 @@ impl Supervisor {
             return Err(Trouble::Misfit(misfits));
         }
         let unreferable = misfit::of_references(sql, &self.settings, &published).await.map_err(Trouble::Postgres)?;
-        match unreferable {
-            Some(finding) => Err(Trouble::Unpublished(finding)),
-            None => Ok(()),
+        if let Some(finding) = unreferable {
+            return Err(Trouble::Unpublished(finding));
+        }
+        match former::letters(sql, &self.settings).await {
+            Ok(None) => Ok(()),
+            Ok(Some(finding)) => Err(Trouble::Renamed(finding)),
+            Err(Unknown::Postgres(error)) => Err(Trouble::Postgres(error)),
+            Err(Unknown::Letters(error)) => Err(self.letters_trouble(error)),
         }
     }
 

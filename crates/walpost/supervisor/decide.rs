@@ -53,6 +53,8 @@ pub(super) enum Trouble {
     Unpublished(Finding),
     /// No row of an outbox could be published; all that is wrong.
     Misfit(Vec<Finding>),
+    /// Rows lie there that were set aside under a name that the relay had before.
+    Renamed(Finding),
     /// The checkpoint has moved between our look at it and our hold of the slot.
     Moved,
     /// The server cannot decode or convert a transaction.
@@ -86,6 +88,7 @@ impl Trouble {
             Self::NoPrimary(_) => "no_primary",
             Self::Unpublished(_) => "unpublished",
             Self::Misfit(_) => "misfit",
+            Self::Renamed(_) => "renamed",
             Self::Moved => "checkpoint_moved",
             Self::Undecodable { .. } => "undecodable",
             Self::Sink(_) => "sink",
@@ -197,6 +200,7 @@ pub(super) fn decide(trouble: Trouble, relay: Relay<'_>) -> Decision {
         }
         Trouble::Unpublished(finding) => Decision::end_with(Exit::SourceRefused, finding.without_severity()),
         Trouble::Misfit(findings) => misfit(&findings),
+        Trouble::Renamed(finding) => Decision::end_with(Exit::CheckpointRefused, finding.without_severity()),
         Trouble::Postgres(error) => judge(error.class(), &chain(&error), Exit::SourceRefused),
         Trouble::Checkpoint(error) => checkpoint_failed(&error),
         Trouble::StoreAway(error) => Decision::Again(error.with_remedy()),
@@ -304,7 +308,9 @@ fn stopped(rest: Rest) -> Decision {
     if rest.is_nothing() {
         return Decision::End(Ok(Exit::Success));
     }
-    let sentence = format!("stopped with {rest}; the next start publishes again what comes after it");
+    let sentence = format!(
+        "stopped with {rest}; the next start goes on from the checkpoint, and what was published after it comes again"
+    );
     Decision::end_with(Exit::ForcedStop, sentence)
 }
 

@@ -58,9 +58,15 @@ impl Rest {
 
 impl fmt::Display for Rest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { unsettled, unsaved, is_cut } = self;
-        let cut = if *is_cut { ", a transaction published in part" } else { "" };
-        write!(f, "{unsettled} records undelivered{cut} and {unsaved} delivered after the last checkpoint")
+        let Self { unsettled, unsaved, is_cut } = *self;
+        let rows = |count: u64| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+        let unsettled = u64::try_from(unsettled).unwrap_or(u64::MAX);
+        let parts = [
+            (unsettled > 0).then(|| format!("{} neither delivered nor set aside", rows(unsettled))),
+            is_cut.then(|| "a transaction that is settled in part".to_owned()),
+            (unsaved > 0).then(|| format!("{} delivered or set aside after the last checkpoint", rows(unsaved))),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 }
 

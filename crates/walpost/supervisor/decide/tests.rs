@@ -75,6 +75,7 @@ fn aborted(class: DeliveryClass) -> Trouble {
 fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() {
     let slot = || "orders".to_owned();
     let finding = Finding::error("outbox", "unpublished", "run: walpost init");
+    let renamed = Finding::error("name", "letters of another name", "write name = \"former\"");
     let misfits = ["no key", "no route"].map(|sentence| Finding::error("outbox", sentence, "mend it"));
     let cases = [
         ("told to stop before", Trouble::StoppedBefore(NOTHING_LEFT), "0", ""),
@@ -92,6 +93,7 @@ fn what_ends_an_attempt_leads_to_a_new_one_to_waiting_or_to_a_code_of_its_own() 
         ("a standby at the start", Trouble::Start(StartState::InRecovery), "35", "standby"),
         ("a standby in a failover", Trouble::NoPrimary(StartState::InRecovery), "again", "standby"),
         ("unpublished", Trouble::Unpublished(finding), "4", "walpost init"),
+        ("renamed", Trouble::Renamed(renamed), "11", "write name"),
         ("misfits", Trouble::Misfit(misfits.into()), "4", "2 faults"),
         ("starting up", Trouble::Postgres(refused("57P03")), "again", "57P03"),
         ("cut", lost(PostgresError::Ended), "again", "ended"),
@@ -208,7 +210,7 @@ fn a_stop_is_clean_only_when_the_next_start_publishes_nothing_again() {
         {
             let (code, said) = decided(trouble);
             assert_eq!(code, "9", "{rest:?}");
-            assert!(said.contains(&rest.to_string()) && said.contains("publishes again"), "{said}");
+            assert!(said.contains(&rest.to_string()) && said.contains("comes again"), "{said}");
         }
     }
 }

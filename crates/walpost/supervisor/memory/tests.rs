@@ -106,3 +106,15 @@ fn memory_goes_on_where_the_store_is_behind_and_never_back() {
     );
     assert_eq!(memory().ahead_of(&stored(0x300, 5)), stored(0x300, 5));
 }
+
+#[test]
+fn what_a_stop_leaves_undone_is_told_as_it_is_and_what_is_not_so_is_not_told() {
+    let said = |unsettled, unsaved, is_cut| Rest { unsettled, unsaved, is_cut }.to_string();
+    assert_eq!(said(2, 0, false), "2 rows neither delivered nor set aside");
+    assert_eq!(said(0, 1, false), "1 row delivered or set aside after the last checkpoint");
+    assert_eq!(said(0, 0, true), "a transaction that is settled in part");
+    assert_eq!(
+        said(1, 3, true),
+        "1 row neither delivered nor set aside, a transaction that is settled in part, 3 rows delivered or set aside after the last checkpoint"
+    );
+}
