@@ -107,11 +107,26 @@ fn a_sound_server_has_no_findings() {
     assert_eq!(findings(&sound(), &subject()), []);
 }
 
+/// What is wrong, and the finding's severity, with words of its sentence and of its remedy.
+type Case = (fn(&mut Inspection), Severity, &'static str, &'static str);
+
+#[track_caller]
+fn assert_found(cases: &[Case]) {
+    for (change, severity, sentence, remedy) in cases {
+        let mut inspection = sound();
+        change(&mut inspection);
+        let found = findings(&inspection, &subject());
+        let [finding] = found.as_slice() else { panic!("{sentence}: {found:?}") };
+        assert_eq!(finding.severity, *severity, "{finding}");
+        assert!(finding.sentence.contains(sentence), "{finding}");
+        assert!(finding.remedy.contains(remedy), "{finding}");
+    }
+}
+
 #[test]
-fn each_fault_is_found_and_its_remedy_named() {
+fn each_fault_of_server_and_role_is_found_and_its_remedy_named() {
     use Severity::{Error, Note, Warning};
-    type Change = fn(&mut Inspection);
-    let cases: &[(Change, Severity, &str, &str)] = &[
+    assert_found(&[
         (|i| i.server.version = 130_011, Error, "PostgreSQL 13.11", "14 or later"),
         (|i| i.server.version = 90_624, Error, "PostgreSQL 9.6.24", "14 or later"),
         (|i| i.server.in_recovery = true, Error, "standby", "primary"),
@@ -137,6 +152,13 @@ fn each_fault_is_found_and_its_remedy_named() {
             "ALTER SYSTEM SET max_wal_senders = 10",
         ),
         (|i| i.role.may_replicate = false, Error, "\"relay\" may not replicate", "ALTER ROLE \"relay\" REPLICATION"),
+    ]);
+}
+
+#[test]
+fn each_fault_of_publications_and_tables_is_found_and_its_remedy_named() {
+    use Severity::{Error, Note, Warning};
+    assert_found(&[
         (|i| i.publications.clear(), Error, "publication \"walpost\" does not exist", "walpost init"),
         (|i| i.publications[0].all_tables = true, Error, "FOR ALL TABLES", "DROP PUBLICATION \"walpost\""),
         (|i| i.publications[0].inserts = false, Error, "does not publish inserts", "publish = 'insert'"),
@@ -170,16 +192,7 @@ fn each_fault_is_found_and_its_remedy_named() {
             "an outbox of its own",
         ),
         (|i| table(i).columns[1].is_generated = true, Error, "is generated", "ordinary column"),
-    ];
-    for (change, severity, sentence, remedy) in cases {
-        let mut inspection = sound();
-        change(&mut inspection);
-        let found = findings(&inspection, &subject());
-        let [finding] = found.as_slice() else { panic!("{sentence}: {found:?}") };
-        assert_eq!(finding.severity, *severity, "{finding}");
-        assert!(finding.sentence.contains(sentence), "{finding}");
-        assert!(finding.remedy.contains(remedy), "{finding}");
-    }
+    ]);
 }
 
 #[test]
