@@ -225,6 +225,18 @@ impl Rig {
         self.configure(|config| config.set("dead_letter", "on_bad_row", r#""stop""#));
     }
 
+    /// Has the relay keep checkpoint and letters in topics of its own, and publish by transactions.
+    pub(crate) fn keep_all_in_kafka(&mut self) {
+        let [checkpoints, letters] = ["checkpoint", "letters"].map(|name| format!("{name}-{}", self.database.name()));
+        self.configure(|config| {
+            config.set("checkpoint", "store", r#""kafka""#).set("checkpoint", "topic", &format!("{checkpoints:?}")).set(
+                "dead_letter",
+                "topic",
+                &format!("{letters:?}"),
+            )
+        });
+    }
+
     /// Has the relay reach PostgreSQL at another address.
     pub(crate) fn reach_by_port(&mut self, port: u16) {
         let url = format!("postgres://postgres@127.0.0.1:{port}/{}", self.database.name());

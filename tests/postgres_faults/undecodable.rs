@@ -12,13 +12,19 @@ use crate::rig::{LIMIT, Rig};
 
 /// A relay on an outbox in a database of this encoding.
 fn encoded(label: &str, encoding: &str) -> Rig {
+    let rig = unprepared(label, encoding);
+    rig.init();
+    rig
+}
+
+/// The same, without what `walpost init` makes.
+fn unprepared(label: &str, encoding: &str) -> Rig {
     let options = format!("ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'");
     let database = shared_postgres().fresh_database_with(label, &options).unwrap();
     let mut rig = Rig::empty_in(database, shared_kafka());
     rig.add_outbox("public.outbox", &[]);
     rig.workload().create().unwrap();
     rig.sql("ALTER TABLE outbox ADD made timestamptz NOT NULL DEFAULT clock_timestamp()");
-    rig.init();
     rig
 }
 
@@ -116,4 +122,20 @@ fn a_character_that_utf_8_lacks_ends_the_relay_and_once_its_row_is_mended_all_co
     fill(&rig).assert_said(4, &["has no equivalent in encoding \"UTF8\""]);
     rig.sql("UPDATE outbox SET type = 'Changed' WHERE aggregateid = 'lost'");
     fill_and_go_on(&rig);
+}
+
+#[test]
+fn with_exactly_once_nothing_is_seen_of_a_transaction_of_which_the_server_sent_a_part_only() {
+    let mut rig = unprepared("in_part", "SQL_ASCII");
+    rig.keep_all_in_kafka();
+    rig.init();
+    let strike = || {
+        rig.sql(
+            "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, seq) SELECT gen_random_uuid(), 'order', 'lost', \
+             'Changed' || CASE seq WHEN 100 THEN chr(255) ELSE '' END, '{}', seq FROM generate_series(1, 100) AS seq",
+        );
+    };
+    let ended = assert_ends(&rig, strike, &["22021", "the transaction that committed at"]);
+    let advance = between(&ended.log, "not yet published of it, run: ", ", then walpost checkpoint adopt-slot");
+    pass_and_go_on(&rig, advance);
 }
