@@ -7,8 +7,11 @@ use std::process::{Child, Stdio};
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Ended, toml_string};
-use walpost_testkit::servers::{Postgres, Signal, Stop, dependent, shared_kafka, spawn_dependent, wait_until};
+use walpost_testkit::servers::{
+    Postgres, Signal, Stop, dependent, shared_kafka, shared_postgres, spawn_dependent, wait_until,
+};
 
+use crate::dead_letters::{insert_large, wait_for_open};
 use crate::rig::{LIMIT, Rig, WALPOST, eventually};
 
 /// Everything that `init` could have made, in one text.
@@ -129,6 +132,54 @@ fn the_reference_table_is_made_under_a_quoted_name_of_mixed_case_and_published()
     assert_eq!((records[0].topic.as_str(), records[0].key_text().as_str()), (topic.as_str(), "7"));
     assert_eq!(records[0].value_text(), "{\"a\": 1}");
     relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_role_whose_transactions_are_read_only_by_default_prepares_the_database_and_publishes_and_sets_rows_aside() {
+    let mut rig = Rig::with_tables("readonly", &["public.outbox"]);
+    let role = format!("{}_role", rig.database.name());
+    rig.sql(&format!(
+        "CREATE ROLE {role} LOGIN REPLICATION; ALTER ROLE {role} SET default_transaction_read_only = on; \
+         ALTER TABLE outbox OWNER TO {role}; GRANT CREATE ON DATABASE {} TO {role}",
+        rig.database.name()
+    ));
+    let url = shared_postgres().url_for(&role, None, rig.database.name());
+    rig.configure(|config| {
+        config.set("source", "url", &toml_string(&url)).set("sink.kafka", "compression.type", r#""none""#)
+    });
+    rig.limit_records(5_000);
+    rig.call(&["init"]).assert_said(0, &["first checkpoint at", "walpost run"]);
+    let relay = rig.start_streaming();
+    insert_large(&rig, "large", 0, 9_000);
+    rig.insert("key", 0, 10);
+    wait_for_open(&rig, 1);
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(0, &["1 letter is marked"]);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+    rig.call(&["repair", "--adopt-slot", "--yes"]).assert_success();
+}
+
+#[test]
+fn init_on_a_server_without_room_for_a_slot_names_the_setting_and_the_slots_and_makes_nothing() {
+    let postgres = Postgres::builder().setting("max_replication_slots", "2").start().unwrap();
+    let rig = Rig::with_tables_on(postgres.endpoint(), shared_kafka(), "noroom", &["public.outbox"]);
+    rig.sql(
+        "SELECT pg_create_physical_replication_slot('standby'); \
+         SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')",
+    );
+    let before = traces(&rig);
+    let words = [
+        "all 2 replication slots are taken",
+        "forgotten (nobody reads it), standby (nobody reads it)",
+        "max_replication_slots",
+    ];
+    rig.call(&["init"]).assert_said(4, &words);
+    rig.call(&["check"]).assert_said(5, &words);
+    assert_eq!(traces(&rig), before);
+    rig.sql("SELECT pg_drop_replication_slot('forgotten')");
+    rig.init();
+    rig.call(&["init"]).assert_said(0, &["everything is there already"]);
 }
 
 #[test]

@@ -81,13 +81,8 @@ fn server(server: &Server, found: &mut Vec<Finding>) {
 
 fn capacity(inspection: &Inspection, found: &mut Vec<Finding>) {
     let server = &inspection.server;
-    if inspection.slot.is_none() && server.slots >= server.max_slots {
-        let sentence = format!("all {} replication slots are taken", server.max_slots);
-        found.push(Finding::error(
-            "max_replication_slots",
-            sentence,
-            "raise it and restart PostgreSQL, or drop a slot that nobody reads",
-        ));
+    if let Some((sentence, remedy)) = server.no_room_for_a_slot().filter(|_| inspection.slot.is_none()) {
+        found.push(Finding::error("max_replication_slots", sentence, remedy));
     }
     // Our own walsender may be among them when this runs beside the stream.
     let is_streaming = inspection.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());

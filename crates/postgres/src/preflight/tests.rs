@@ -47,7 +47,7 @@ fn sound() -> Inspection {
             in_recovery: false,
             database: "app".to_owned(),
             max_slots: 10,
-            slots: 1,
+            slots: vec!["other".to_owned()],
             max_senders: 10,
             senders: 1,
             max_slot_wal_keep_mb: 1024,
@@ -125,7 +125,7 @@ fn each_fault_is_found_and_its_remedy_named() {
         (|i| i.server.fsync = false, Warning, "fsync is off", "fsync = on"),
         (|i| i.server.synchronous_commit = "off".into(), Note, "synchronous_commit", "on"),
         (|i| i.server.wal_sender_timeout_ms = 0, Note, "wal_sender_timeout is 0", "nothing"),
-        (|i| i.server.slots = 10, Error, "all 10 replication slots", "raise"),
+        (|i| i.server.max_slots = 1, Error, "all 1 replication slots are taken: other", "raise"),
         (|i| i.server.senders = 10, Error, "all 10 walsenders", "raise"),
         (|i| i.role.may_replicate = false, Error, "\"relay\" may not replicate", "ALTER ROLE \"relay\" REPLICATION"),
         (|i| i.publications.clear(), Error, "publication \"walpost\" does not exist", "walpost init"),
@@ -238,7 +238,7 @@ fn all_findings_come_at_once_and_the_worst_first() {
 #[test]
 fn a_full_server_is_no_fault_for_the_slot_and_walsender_that_are_ours() {
     let mut inspection = sound();
-    inspection.server.slots = 10;
+    inspection.server.max_slots = 1;
     inspection.server.senders = 10;
     inspection.slot = Some(walpost_core::start::SlotState {
         name: "walpost".to_owned(),
