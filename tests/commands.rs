@@ -183,6 +183,25 @@ fn init_on_a_server_without_room_for_a_slot_names_the_setting_and_the_slots_and_
 }
 
 #[test]
+fn before_a_first_start_status_says_how_to_prepare_the_database_and_speaks_of_no_gap() {
+    let mut rig = Rig::empty("unprepared");
+    rig.add_table("public.outbox", "events", &[]);
+    let asked = |words: &[&str]| {
+        let ended = rig.call(&["status"]);
+        ended.assert_said(10, words);
+        assert!(!ended.output.contains("repair") && !ended.output.contains("passed over"), "{}", ended.output);
+    };
+    asked(&["outbox public.outbox: the table does not exist", "walpost init --with-outbox"]);
+    rig.call(&["init", "--dry-run", "--with-outbox"]).assert_success();
+    rig.sql(
+        "CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb)",
+    );
+    asked(&["the publication", "does not exist; run: walpost init"]);
+    rig.sql(&format!("CREATE PUBLICATION {}", rig.database.name()));
+    asked(&["outbox public.outbox: no publication", "walpost init, which adds it"]);
+}
+
+#[test]
 fn a_schema_that_is_missing_is_named_and_nothing_is_made() {
     let mut rig = Rig::empty("schema");
     rig.add_table(r#""Nowhere".outbox"#, "events", &[]);

@@ -174,6 +174,24 @@ fn each_fault_is_found_and_its_remedy_named() {
 }
 
 #[test]
+fn a_table_that_is_gone_is_not_said_to_be_added_and_before_a_first_start_there_is_no_gap() {
+    let mut publications = sound().publications;
+    publications[0].tables.clear();
+    let gone = gap(&publications, &[outbox()], &subject()).expect("a gap").to_string();
+    assert!(gone.contains("no table of this name any more") && gone.contains("make it again"), "{gone}");
+    assert!(gone.contains("repair --fill") && !gone.contains("adds it"), "{gone}");
+    let told = |publications: &[Publication], missing: &[TableName]| {
+        let finding = unprepared(publications, missing, &subject()).expect("nothing is prepared").to_string();
+        assert!(!finding.contains("repair") && !finding.contains("any more"), "{finding}");
+        finding
+    };
+    assert!(told(&[], &[]).contains("run: walpost init"));
+    assert!(told(&[], &[outbox()]).contains("walpost init --with-outbox"));
+    assert!(told(&publications, &[]).contains("walpost init, which adds it"));
+    assert_eq!(unprepared(&sound().publications, &[], &subject()), None);
+}
+
+#[test]
 fn a_table_that_inherits_from_an_outbox_and_is_one_itself_is_not_warned_of() {
     let mut inspection = sound();
     let named = |name: &str| TableName { schema: "public".to_owned(), table: name.to_owned() };
@@ -268,7 +286,7 @@ fn a_start_that_would_pass_over_rows_is_refused() {
     for (change, expected) in cases {
         let mut publications = sound().publications;
         change(&mut publications);
-        let gap = gap(&publications, &subject()).map(|finding| finding.to_string());
+        let gap = gap(&publications, &[], &subject()).map(|finding| finding.to_string());
         match expected {
             None => assert_eq!(gap, None),
             Some(part) => assert!(gap.as_ref().is_some_and(|gap| gap.contains(part)), "{part}: {gap:?}"),
@@ -303,7 +321,7 @@ fn how_to_put_back_an_outbox_depends_on_what_keeps_it_out() {
     for (change, remedy) in cases {
         let mut publications = sound().publications;
         change(&mut publications[0]);
-        let gap = gap(&publications, &subject()).expect("a gap");
+        let gap = gap(&publications, &[], &subject()).expect("a gap");
         assert!(gap.remedy.contains(remedy) && gap.remedy.contains("walpost repair --fill --since TIME"), "{gap}");
     }
 }
@@ -401,7 +419,7 @@ fn an_outbox_that_was_out_of_its_publication_for_a_moment_is_known_by_what_was_w
 
 #[test]
 fn a_publication_that_is_gone_under_a_slot_is_made_again_together_with_the_slot() {
-    let missing = gap(&[], &subject()).expect("a gap");
+    let missing = gap(&[], &[], &subject()).expect("a gap");
     for part in [
         "CREATE PUBLICATION \"walpost\" FOR TABLE \"public\".\"outbox\"",
         "walpost repair --fill --since TIME",
