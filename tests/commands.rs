@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
@@ -478,6 +479,30 @@ fn a_relay_ends_in_order_on_ctrl_c_too() {
     relay.signal(Signal::Interrupt).unwrap();
     let ended: Ended = relay.wait(LIMIT).unwrap();
     ended.assert_said(0, &["SIGINT", "stopped"]);
+}
+
+#[test]
+fn a_relay_whose_terminal_is_closed_ends_in_order_unless_it_was_started_to_outlive_that() {
+    let mut rig = Rig::ready("hungup", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    // The shell and the kernel may both send one.
+    relay.signal(Signal::Hangup).unwrap();
+    let _ = relay.signal(Signal::Hangup);
+    relay.wait(LIMIT).unwrap().assert_said(0, &["SIGHUP", "stopped"]);
+
+    let outliving = rig.walpost.folder().join("nohup");
+    fs::write(&outliving, format!("#!/bin/sh\ntrap '' HUP\nexec {} \"$@\"\n", *WALPOST)).unwrap();
+    fs::set_permissions(&outliving, PermissionsExt::from_mode(0o755)).unwrap();
+    rig.walpost.set_program(&outliving);
+    let relay = rig.start_streaming();
+    relay.signal(Signal::Hangup).unwrap();
+    rig.insert("key", 10, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    let ended = relay.stop(LIMIT).unwrap();
+    ended.assert_said(0, &["SIGTERM"]);
+    assert!(!ended.log.contains("SIGHUP"), "{}", ended.log);
 }
 
 /// A command with an output of our own, which dies with us.
