@@ -2,13 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use walpost_testkit::checker::Repeats;
 use walpost_testkit::relay::{Ended, toml_string};
-use walpost_testkit::servers::{Postgres, Signal, Stop, dependent, shared_kafka, spawn_dependent, wait_until};
+use walpost_testkit::servers::{
+    Postgres, Signal, Stop, dependent, shared_kafka, shared_postgres, spawn_dependent, wait_until,
+};
 
+use crate::dead_letters::{insert_large, wait_for_open};
 use crate::rig::{LIMIT, Rig, WALPOST, eventually};
 
 /// Everything that `init` could have made, in one text.
@@ -129,6 +133,73 @@ fn the_reference_table_is_made_under_a_quoted_name_of_mixed_case_and_published()
     assert_eq!((records[0].topic.as_str(), records[0].key_text().as_str()), (topic.as_str(), "7"));
     assert_eq!(records[0].value_text(), "{\"a\": 1}");
     relay.stop(LIMIT).unwrap().assert_success();
+}
+
+#[test]
+fn a_role_whose_transactions_are_read_only_by_default_prepares_the_database_and_publishes_and_sets_rows_aside() {
+    let mut rig = Rig::with_tables("readonly", &["public.outbox"]);
+    let role = format!("{}_role", rig.database.name());
+    rig.sql(&format!(
+        "CREATE ROLE {role} LOGIN REPLICATION; ALTER ROLE {role} SET default_transaction_read_only = on; \
+         ALTER TABLE outbox OWNER TO {role}; GRANT CREATE ON DATABASE {} TO {role}",
+        rig.database.name()
+    ));
+    let url = shared_postgres().url_for(&role, None, rig.database.name());
+    rig.configure(|config| {
+        config.set("source", "url", &toml_string(&url)).set("sink.kafka", "compression.type", r#""none""#)
+    });
+    rig.limit_records(5_000);
+    rig.call(&["init"]).assert_said(0, &["first checkpoint at", "walpost run"]);
+    let relay = rig.start_streaming();
+    insert_large(&rig, "large", 0, 9_000);
+    rig.insert("key", 0, 10);
+    wait_for_open(&rig, 1);
+    rig.limit_records(1_000_000);
+    rig.call(&["dlq", "replay", "--all", "--yes"]).assert_said(0, &["1 letter is marked"]);
+    rig.assert_delivered(Repeats::Forbidden);
+    relay.stop(LIMIT).unwrap().assert_success();
+    rig.call(&["repair", "--adopt-slot", "--yes"]).assert_success();
+}
+
+#[test]
+fn init_on_a_server_without_room_for_a_slot_names_the_setting_and_the_slots_and_makes_nothing() {
+    let postgres = Postgres::builder().setting("max_replication_slots", "2").start().unwrap();
+    let rig = Rig::with_tables_on(postgres.endpoint(), shared_kafka(), "noroom", &["public.outbox"]);
+    rig.sql(
+        "SELECT pg_create_physical_replication_slot('standby'); \
+         SELECT pg_create_logical_replication_slot('forgotten', 'pgoutput')",
+    );
+    let before = traces(&rig);
+    let words = [
+        "all 2 replication slots are taken",
+        "forgotten (nobody reads it), standby (nobody reads it)",
+        "max_replication_slots",
+    ];
+    rig.call(&["init"]).assert_said(4, &words);
+    rig.call(&["check"]).assert_said(5, &words);
+    assert_eq!(traces(&rig), before);
+    rig.sql("SELECT pg_drop_replication_slot('forgotten')");
+    rig.init();
+    rig.call(&["init"]).assert_said(0, &["everything is there already"]);
+}
+
+#[test]
+fn before_a_first_start_status_says_how_to_prepare_the_database_and_speaks_of_no_gap() {
+    let mut rig = Rig::empty("unprepared");
+    rig.add_table("public.outbox", "events", &[]);
+    let asked = |words: &[&str]| {
+        let ended = rig.call(&["status"]);
+        ended.assert_said(10, words);
+        assert!(!ended.output.contains("repair") && !ended.output.contains("passed over"), "{}", ended.output);
+    };
+    asked(&["outbox public.outbox: the table does not exist", "walpost init --with-outbox"]);
+    rig.call(&["init", "--dry-run", "--with-outbox"]).assert_success();
+    rig.sql(
+        "CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload jsonb)",
+    );
+    asked(&["the publication", "does not exist; run: walpost init"]);
+    rig.sql(&format!("CREATE PUBLICATION {}", rig.database.name()));
+    asked(&["outbox public.outbox: no publication", "walpost init, which adds it"]);
 }
 
 #[test]
@@ -408,6 +479,30 @@ fn a_relay_ends_in_order_on_ctrl_c_too() {
     relay.signal(Signal::Interrupt).unwrap();
     let ended: Ended = relay.wait(LIMIT).unwrap();
     ended.assert_said(0, &["SIGINT", "stopped"]);
+}
+
+#[test]
+fn a_relay_whose_terminal_is_closed_ends_in_order_unless_it_was_started_to_outlive_that() {
+    let mut rig = Rig::ready("hungup", &["public.outbox"]);
+    let relay = rig.start_streaming();
+    rig.insert("key", 0, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    // The shell and the kernel may both send one.
+    relay.signal(Signal::Hangup).unwrap();
+    let _ = relay.signal(Signal::Hangup);
+    relay.wait(LIMIT).unwrap().assert_said(0, &["SIGHUP", "stopped"]);
+
+    let outliving = rig.walpost.folder().join("nohup");
+    fs::write(&outliving, format!("#!/bin/sh\ntrap '' HUP\nexec {} \"$@\"\n", *WALPOST)).unwrap();
+    fs::set_permissions(&outliving, PermissionsExt::from_mode(0o755)).unwrap();
+    rig.walpost.set_program(&outliving);
+    let relay = rig.start_streaming();
+    relay.signal(Signal::Hangup).unwrap();
+    rig.insert("key", 10, 10);
+    rig.assert_delivered(Repeats::Forbidden);
+    let ended = relay.stop(LIMIT).unwrap();
+    ended.assert_said(0, &["SIGTERM"]);
+    assert!(!ended.log.contains("SIGHUP"), "{}", ended.log);
 }
 
 /// A command with an output of our own, which dies with us.

@@ -56,8 +56,8 @@ fn long_help() -> String {
 enum Command {
     /// Publish the outbox until told to stop
     #[command(
-        long_about = "Publishes the outbox until SIGTERM or SIGINT, and then delivers and checkpoints what is on its way. A second signal \
-                      ends it at once. It creates nothing in the database unless source.create = true.",
+        long_about = "Publishes the outbox until SIGTERM, SIGINT or SIGHUP, and then delivers and checkpoints what is on its way. A second SIGTERM or SIGINT \
+                      ends it at once. No signal has it read its configuration again. It creates nothing in the database unless source.create = true.",
         after_long_help = Exit::table()
     )]
     Run(Run),

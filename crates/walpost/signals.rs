@@ -1,6 +1,9 @@
-//! SIGTERM and SIGINT: the first finishes what is in flight, a second ends the process at once.
+//! SIGTERM and SIGINT: the first finishes what is in flight, a second ends the process at once. SIGHUP, which a terminal that is closed sends, and
+//! often twice, is as the first, unless whoever started the process has it ignored (`nohup`).
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::fs;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::Exit;
@@ -10,7 +13,7 @@ use crate::exit::Exit;
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Listens for SIGTERM and SIGINT from now on. Has to be called within a `LocalSet`.
+    /// Listens for these signals from now on. Has to be called within a `LocalSet`.
     ///
     /// # Errors
     /// The system does not let us listen.
@@ -18,11 +21,18 @@ impl Stop {
         let (tell, told) = watch::channel(false);
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = if ignores_hangups() { None } else { Some(signal(SignalKind::hangup())?) };
         tokio::task::spawn_local(async move {
             loop {
                 let name = tokio::select! {
                     _ = terminate.recv() => "SIGTERM",
                     _ = interrupt.recv() => "SIGINT",
+                    () = hung_up(&mut hangup) => {
+                        if !tell.send_replace(true) {
+                            tracing::info!("SIGHUP: finishing what is in flight; SIGTERM or SIGINT ends at once");
+                        }
+                        continue;
+                    }
                 };
                 if tell.send_replace(true) {
                     tracing::warn!("{name} again: ending at once; what was not checkpointed will be published again");
@@ -48,4 +58,20 @@ impl Stop {
             std::future::pending::<()>().await;
         }
     }
+}
+
+async fn hung_up(hangup: &mut Option<Signal>) {
+    match hangup {
+        Some(hangup) => {
+            hangup.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether SIGHUP was ignored when the process started (proc_pid_status(5)): a handler of ours would undo that.
+fn ignores_hangups() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }

@@ -344,3 +344,19 @@ fn init_makes_the_table_where_rows_may_be_set_aside_and_completes_what_is_missin
     rig.call(&["init"]).assert_said(0, &["CREATE INDEX IF NOT EXISTS dead_letter_open"]);
     rig.call(&["init"]).assert_said(0, &["-- everything is there already"]);
 }
+
+#[test]
+fn a_number_that_no_letter_has_is_named_and_nothing_is_marked() {
+    let mut desk = Desk::new("missing");
+    two_queues(&mut desk);
+    let before = desk.states();
+    for (arguments, words) in [
+        (&["replay", "--id", "1", "--id", "99", "--yes"][..], "there is no letter 99, and nothing was marked"),
+        (&["drop", "--id", "98,1,99"], "there are no letters 98, 99"),
+        (&["unmark", "--id", "99", "--yes"], "there is no letter 99"),
+    ] {
+        desk.dlq(arguments).assert_said(2, &[words, "walpost dlq list"]);
+        assert_eq!(desk.states(), before);
+    }
+    desk.dlq(&["replay", "--id", "1,1", "--yes"]).assert_success();
+}

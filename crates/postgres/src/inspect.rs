@@ -24,7 +24,7 @@ pub use publication::{Entry, LateMember, Publication, PublishedTable, late_membe
 pub(crate) use server::read_server;
 pub use server::{Role, Server, encoding, role, server_state};
 pub use slot::slot_state;
-pub use table::{InspectedTable, OwnTable, Table, TableColumn, count_rows, inspect_table};
+pub use table::{InspectedTable, OwnTable, Table, TableColumn, count_rows, inspect_table, missing_tables};
 
 /// What is to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]

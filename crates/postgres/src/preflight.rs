@@ -104,13 +104,8 @@ pub fn encoding(name: &str) -> Option<Finding> {
 
 fn capacity(inspection: &Inspection, found: &mut Vec<Finding>) {
     let server = &inspection.server;
-    if inspection.slot.is_none() && server.slots >= server.max_slots {
-        let sentence = format!("all {} replication slots are taken", server.max_slots);
-        found.push(Finding::error(
-            "max_replication_slots",
-            sentence,
-            "raise it and restart PostgreSQL, or drop a slot that nobody reads",
-        ));
+    if let Some((sentence, remedy)) = server.no_room_for_a_slot().filter(|_| inspection.slot.is_none()) {
+        found.push(Finding::error("max_replication_slots", sentence, remedy));
     }
     // Our own walsender may be among them when this runs beside the stream.
     let is_streaming = inspection.slot.as_ref().is_some_and(|slot| slot.active_pid.is_some());
@@ -188,26 +183,60 @@ fn dead_letter_table(inspection: &Inspection, subject: &Subject, found: &mut Vec
 /// position moves over them.
 ///
 /// PostgreSQL 18 only warns in its own log when a publication is missing, and sends nothing; earlier ones end the stream at
-/// the first row.
+/// the first row. `missing` are the outboxes of which there is no table.
 #[must_use]
-pub fn gap(publications: &[Publication], subject: &Subject) -> Option<Finding> {
+pub fn gap(publications: &[Publication], missing: &[TableName], subject: &Subject) -> Option<Finding> {
+    let (table, put_back) = match lacking(publications, subject)? {
+        Lacking::Publication(name) => return Some(no_publication(name, &[], Some(subject))),
+        Lacking::Outbox(table) if missing.contains(table) => {
+            let put_back = "if it was renamed, rename it back or correct outbox.table, else make it again; then run: walpost init, which publishes it";
+            (table, put_back.to_owned())
+        }
+        Lacking::Outbox(table) => (table, put_back(table, publications)),
+    };
+    let sentence = match missing.contains(table) {
+        true => "there is no table of this name any more, so its rows would be passed over",
+        false => {
+            "no publication of source.publication publishes its inserts under its name, so its rows would be passed over"
+        }
+    };
+    let fill = "what was committed meanwhile is published from the table by: walpost repair --fill --since TIME";
+    Some(Finding::error(format!("outbox {table}"), sentence, format!("{put_back}; {fill}")))
+}
+
+/// The same where there is neither slot nor checkpoint: nothing was passed over yet, and nothing is to be put back.
+#[must_use]
+pub fn unprepared(publications: &[Publication], missing: &[TableName], subject: &Subject) -> Option<Finding> {
+    let lacking = lacking(publications, subject)?;
+    if let Some(table) = missing.first() {
+        let remedy = "correct outbox.table, or, to create the reference table, run: walpost init --with-outbox";
+        return Some(Finding::error(format!("outbox {table}"), "the table does not exist", remedy));
+    }
+    Some(match lacking {
+        Lacking::Publication(name) => no_publication(name, &[], None),
+        Lacking::Outbox(table) => {
+            let sentence = "no publication of source.publication publishes its inserts under its name";
+            Finding::error(format!("outbox {table}"), sentence, put_back(table, publications))
+        }
+    })
+}
+
+/// What is not there of what publishes the outboxes.
+enum Lacking<'a> {
+    Publication(&'a str),
+    Outbox(&'a TableName),
+}
+
+fn lacking<'a>(publications: &[Publication], subject: &'a Subject) -> Option<Lacking<'a>> {
     let missing = subject.publications.iter().find(|name| !publications.iter().any(|found| found.name == **name));
     if let Some(name) = missing {
-        return Some(no_publication(name, &[], Some(subject)));
+        return Some(Lacking::Publication(name));
     }
     let is_published = |outbox: &&OutboxSubject| {
         let carries = |published: &PublishedTable| published.name == outbox.table;
         publications.iter().any(|publication| publication.inserts && publication.tables.iter().any(carries))
     };
-    let outbox = subject.outboxes.iter().find(|outbox| !is_published(outbox))?;
-    let put_back = put_back(&outbox.table, publications);
-    Some(Finding::error(
-        format!("outbox {}", outbox.table),
-        "no publication of source.publication publishes its inserts under its name, so its rows would be passed over",
-        format!(
-            "{put_back}; what was committed meanwhile is published from the table by: walpost repair --fill --since TIME"
-        ),
-    ))
+    subject.outboxes.iter().find(|outbox| !is_published(outbox)).map(|outbox| Lacking::Outbox(&outbox.table))
 }
 
 /// How an outbox that none of these publications publishes is published.

@@ -65,6 +65,8 @@ pub struct Facts {
     pub slot: Option<SlotState>,
     /// Whether that one is carried over to standbys.
     pub is_carried: bool,
+    /// Why there is no room for another slot, with what to do about it, if there is none.
+    pub no_room: Option<String>,
 }
 
 /// What a step does.
@@ -176,8 +178,10 @@ pub async fn facts(session: &Session, settings: &SetupSettings) -> Result<Facts,
         let subject = OutboxSubject { table: table.clone(), columns: Vec::new() };
         tables.push(inspect::inspect_table(session, &subject).await?);
     }
+    let (server, _) = inspect::read_server(session).await?;
     Ok(Facts {
-        version: inspect::read_server(session).await?.0.version,
+        version: server.version,
+        no_room: server.no_room_for_a_slot().map(|(sentence, remedy)| format!("{sentence}; {remedy}")),
         role: inspect::role(session).await?,
         publications: inspect::publications(session, &settings.publications).await?,
         tables,

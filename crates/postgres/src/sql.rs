@@ -107,15 +107,17 @@ impl Session {
         });
         let endpoint = Endpoint { certificate_name: seen.get().cloned(), ..endpoint.clone() };
         let session = Self { client, endpoint, end, statement_timeout };
-        session.never_time_out_when_idle().await?;
+        session.undo_defaults().await?;
         Ok(session)
     }
 
-    /// An operator's `idle_session_timeout` (PostgreSQL 14) would end a session that has nothing to do.
-    async fn never_time_out_when_idle(&self) -> Result<(), Error> {
-        let disable = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
-                       WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')";
-        self.execute_batch(disable).await
+    /// What a server, database or role may have for a default and a session of ours cannot do with: an `idle_session_timeout` (PostgreSQL 14)
+    /// would end one that has nothing to do, and with `default_transaction_read_only` nothing of ours could be made or written.
+    async fn undo_defaults(&self) -> Result<(), Error> {
+        let undo = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
+                    WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout'); \
+                    SET default_transaction_read_only = off";
+        self.execute_batch(undo).await
     }
 
     async fn is_in_recovery(&self) -> Result<bool, Error> {

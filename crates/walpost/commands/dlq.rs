@@ -89,6 +89,9 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
     }
     let mut desk = Desk::open(&settings).await?;
     desk.left_out().iter().for_each(|left_out| complain!("{left_out}"));
+    if let Dlq::Mark(Marking { filter, .. }) = &action {
+        refuse_missing(&desk, &filter.ids).await?;
+    }
     match action {
         Dlq::List { filter, is_json } => list(&desk, &filter, is_json).await,
         Dlq::Show { id, form, fetches } => {
@@ -97,6 +100,26 @@ pub async fn dlq(settings: Settings, action: Dlq) -> Outcome {
         }
         Dlq::Mark(marking) => mark(&mut desk, marking, settings.dead_letter().policy().is_parking()).await,
     }
+}
+
+/// Refuses numbers that no letter has, in whatever state: nothing is marked of what was named by mistake.
+async fn refuse_missing(desk: &Desk, ids: &[i64]) -> Result<(), Ended> {
+    let mut missing: Vec<i64> = ids.to_vec();
+    missing.retain(|id| !desk.unreadable().iter().any(|letter| letter.id == *id));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let filter = Filter { ids: missing.clone(), ..Filter::default() };
+    let there = desk.list(&filter, -1).await?;
+    missing.retain(|id| !there.iter().any(|letter| letter.id == *id));
+    let named = |ids: &[i64]| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let missing = match missing.as_slice() {
+        [] => return Ok(()),
+        [id] => format!("is no letter {id}"),
+        ids => format!("are no letters {}", named(ids)),
+    };
+    let sentence = format!("there {missing}, and nothing was marked; to see which there are, run: walpost dlq list");
+    Err(Ended::with_sentence(Exit::Usage, sentence))
 }
 
 async fn list(desk: &Desk, filter: &Filter, is_json: bool) -> Outcome {

@@ -13,11 +13,13 @@ mod ways;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
+use walpost_core::finding::Finding;
+use walpost_core::outbox::TableName;
 use walpost_core::position::Checkpoint;
 use walpost_core::start::{self, ServerState, SlotState, StartState};
 use walpost_core::time::Timestamp;
 use walpost_postgres::setup::{self, Facts};
-use walpost_postgres::{failover, inspect, sql};
+use walpost_postgres::{failover, inspect, preflight, sql};
 
 use super::{Outcome, checkpoint_refused, postgres_refused};
 use crate::config::Settings;
@@ -112,6 +114,13 @@ struct Found {
 }
 
 impl Found {
+    /// Why the stream would pass over rows of an outbox, if it would.
+    fn gap(&self, settings: &Settings) -> Option<Finding> {
+        let gone = self.facts.tables.iter().filter(|table| table.found.is_none());
+        let missing: Vec<TableName> = gone.map(|table| table.subject.table.clone()).collect();
+        preflight::gap(&self.facts.publications, &missing, &relay::subject(settings))
+    }
+
     async fn look(settings: &Settings) -> Result<Self, Ended> {
         let connection = settings.source().connection();
         let refused = |error| postgres_refused(&error);

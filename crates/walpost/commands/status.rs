@@ -96,7 +96,10 @@ async fn ask_database(settings: &Settings) -> Result<Database, Error> {
     let usage = usage(&sql, source.slot()).await?;
     let published = inspect::publications(&sql, source.publications()).await?;
     let subject = crate::relay::subject(settings);
-    let gap = preflight::gap(&published, &subject).map(|finding| finding.to_string());
+    let missing = inspect::missing_tables(&sql, &subject.outboxes).await?;
+    let is_prepared = slot.is_some() || matches!(stored, Ok(Some(_)));
+    let look = if is_prepared { preflight::gap } else { preflight::unprepared };
+    let gap = look(&published, &missing, &subject).map(|finding| finding.to_string());
     let misfits = match misfit::of_outboxes(&sql, settings, &published).await {
         Ok(misfits) => misfits.iter().map(Finding::to_string).collect(),
         Err(error) => vec![format!("the outboxes cannot be looked at: {}", chain(&error))],

@@ -314,7 +314,7 @@ section! {
 }
 
 section! {
-    /// What happens on SIGTERM and SIGINT. A second signal ends the relay at once.
+    /// What happens on SIGTERM, SIGINT and SIGHUP. A second SIGTERM or SIGINT ends the relay at once.
     "[stop]" Stop {
         /// How long what is on its way may take to be delivered and checkpointed. Keep it below the grace period of whatever sends the signal
         /// (10 s with Docker).

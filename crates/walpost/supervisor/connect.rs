@@ -162,7 +162,8 @@ impl Supervisor {
         let source = self.settings.source();
         let published = inspect::publications(sql, source.publications()).await.map_err(Trouble::Postgres)?;
         let subject = relay::subject(&self.settings);
-        if let Some(finding) = preflight::gap(&published, &subject) {
+        let missing = inspect::missing_tables(sql, &subject.outboxes).await.map_err(Trouble::Postgres)?;
+        if let Some(finding) = preflight::gap(&published, &missing, &subject) {
             return Err(Trouble::Unpublished(finding));
         }
         publications::look_for_changes(&mut self.coverage, &published, &self.settings, self.recorder.board());

@@ -10,8 +10,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 use walpost_core::failure::chain;
 use walpost_core::finding::Finding;
+use walpost_core::outbox::TableName;
 use walpost_postgres::error::{Error, Phase};
-use walpost_postgres::inspect::{self, Publication};
+use walpost_postgres::inspect::{self, Publication, Subject};
 use walpost_postgres::preflight::{self, Change, Coverage};
 use walpost_postgres::sql;
 
@@ -33,9 +34,9 @@ pub(super) async fn opening_gap(
     let subject = relay::subject(settings);
     loop {
         sleep(LOOK_AT_PUBLICATIONS).await;
-        match look(sql, settings, &subject.publications).await {
-            Ok(published) => {
-                if let Some(finding) = preflight::gap(&published, &subject) {
+        match look(sql, settings, &subject).await {
+            Ok((published, missing)) => {
+                if let Some(finding) = preflight::gap(&published, &missing, &subject) {
                     return finding;
                 }
                 look_for_changes(coverage, &published, settings, board);
@@ -48,10 +49,15 @@ pub(super) async fn opening_gap(
     }
 }
 
-/// Looks at the publications, after a question that no lock holds up: whoever could connect within a time can answer it within that.
-async fn look(sql: &sql::Session, settings: &Settings, publications: &[String]) -> Result<Vec<Publication>, Error> {
+/// Looks at the publications, and at which outboxes are gone, after a question that no lock holds up: whoever could connect within a time can answer it within that.
+async fn look(
+    sql: &sql::Session,
+    settings: &Settings,
+    subject: &Subject,
+) -> Result<(Vec<Publication>, Vec<TableName>), Error> {
     sql.ping(settings.source().connection().connect_timeout()).await?;
-    inspect::publications(sql, publications).await
+    let published = inspect::publications(sql, &subject.publications).await?;
+    Ok((published, inspect::missing_tables(sql, &subject.outboxes).await?))
 }
 
 /// Looks whether an outbox may have been out of its publications since the last look, and says so: it goes on, for whether a row was passed over

@@ -31,8 +31,8 @@ pub struct Server {
     pub encoding: String,
     /// `max_replication_slots`.
     pub max_slots: i64,
-    /// How many slots there are.
-    pub slots: i64,
+    /// The slots that there are, with a word on each that nobody reads.
+    pub slots: Vec<String>,
     /// `max_wal_senders`.
     pub max_senders: i64,
     /// How many walsenders run.
@@ -74,7 +74,8 @@ SELECT current_setting('server_version_num')::int AS version,
        current_database()::text AS database,
        current_setting('server_encoding') AS encoding,
        current_setting('max_replication_slots')::int8 AS max_slots,
-       (SELECT count(*) FROM pg_replication_slots) AS slots,
+       ARRAY(SELECT slot_name::text || CASE WHEN active THEN '' ELSE ' (nobody reads it)' END
+             FROM pg_replication_slots ORDER BY active, slot_name) AS slots,
        current_setting('max_wal_senders')::int8 AS max_senders,
        (SELECT count(*) FROM pg_stat_replication) AS senders,
        (SELECT setting::int8 FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS max_slot_wal_keep_mb,
@@ -92,6 +93,18 @@ SELECT r.rolname::text AS name, r.rolsuper AS is_superuser,
            AND pg_has_role(r.oid, g.oid, 'MEMBER')) AS may_replicate,
        has_database_privilege(current_database(), 'CREATE') AS may_create
 FROM pg_roles r WHERE r.rolname = current_user";
+
+impl Server {
+    /// Why there is no room for another slot, if there is none, and what to do about it.
+    #[must_use]
+    pub fn no_room_for_a_slot(&self) -> Option<(String, &'static str)> {
+        let is_full = i64::try_from(self.slots.len()).is_ok_and(|slots| slots >= self.max_slots);
+        is_full.then(|| {
+            let sentence = format!("all {} replication slots are taken: {}", self.max_slots, self.slots.join(", "));
+            (sentence, "raise max_replication_slots and restart PostgreSQL, or drop a slot that nobody needs: SELECT pg_drop_replication_slot('…')")
+        })
+    }
+}
 
 /// The server, and the process that answered.
 pub(crate) async fn read_server(session: &Session) -> Result<(Server, i32), Error> {

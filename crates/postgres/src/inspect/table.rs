@@ -91,6 +91,11 @@ const COLUMNS: &str = "
 SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type_name, attgenerated <> '' AS is_generated
 FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
 
+const MISSING: &str = "
+SELECT wanted.schema, wanted.name FROM unnest($1::text[], $2::text[]) AS wanted(schema, name)
+WHERE NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                  WHERE n.nspname::text = wanted.schema AND c.relname::text = wanted.name)";
+
 const TABLE_NAMES: &str = "
 SELECT n.nspname::text || '.' || c.relname::text AS name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -124,6 +129,17 @@ pub async fn inspect_table(session: &Session, subject: &OutboxSubject) -> Result
         None => nearest_table(session, &format!("{schema}.{table}")).await?,
     };
     Ok(InspectedTable { subject: subject.clone(), found, nearest })
+}
+
+/// Those of the outboxes of which there is no table.
+///
+/// # Errors
+/// The session has ended.
+pub async fn missing_tables(session: &Session, outboxes: &[OutboxSubject]) -> Result<Vec<TableName>, Error> {
+    let schemas: Vec<&str> = outboxes.iter().map(|outbox| outbox.table.schema.as_str()).collect();
+    let tables: Vec<&str> = outboxes.iter().map(|outbox| outbox.table.table.as_str()).collect();
+    let rows = session.query(MISSING, &[&schemas, &tables]).await?;
+    rows.iter().map(|row| Ok(TableName { schema: field(row, "schema")?, table: field(row, "name")? })).collect()
 }
 
 /// How many rows stand in a table. Needs SELECT on it.

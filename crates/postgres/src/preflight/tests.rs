@@ -48,7 +48,7 @@ fn sound() -> Inspection {
             database: "app".to_owned(),
             encoding: "UTF8".to_owned(),
             max_slots: 10,
-            slots: 1,
+            slots: vec!["other".to_owned()],
             max_senders: 10,
             senders: 1,
             max_slot_wal_keep_mb: 1024,
@@ -143,7 +143,7 @@ fn each_fault_of_server_and_role_is_found_and_its_remedy_named() {
         (|i| i.server.fsync = false, Warning, "fsync is off", "fsync = on"),
         (|i| i.server.synchronous_commit = "off".into(), Note, "synchronous_commit", "on"),
         (|i| i.server.wal_sender_timeout_ms = 0, Note, "wal_sender_timeout is 0", "nothing"),
-        (|i| i.server.slots = 10, Error, "all 10 replication slots", "raise"),
+        (|i| i.server.max_slots = 1, Error, "all 1 replication slots are taken: other", "raise"),
         (|i| i.server.senders = 10, Error, "all 10 walsenders", "raise"),
         (
             |i| (i.server.senders, i.server.max_senders) = (0, 0),
@@ -193,6 +193,24 @@ fn each_fault_of_publications_and_tables_is_found_and_its_remedy_named() {
         ),
         (|i| table(i).columns[1].is_generated = true, Error, "is generated", "ordinary column"),
     ]);
+}
+
+#[test]
+fn a_table_that_is_gone_is_not_said_to_be_added_and_before_a_first_start_there_is_no_gap() {
+    let mut publications = sound().publications;
+    publications[0].tables.clear();
+    let gone = gap(&publications, &[outbox()], &subject()).expect("a gap").to_string();
+    assert!(gone.contains("no table of this name any more") && gone.contains("make it again"), "{gone}");
+    assert!(gone.contains("repair --fill") && !gone.contains("adds it"), "{gone}");
+    let told = |publications: &[Publication], missing: &[TableName]| {
+        let finding = unprepared(publications, missing, &subject()).expect("nothing is prepared").to_string();
+        assert!(!finding.contains("repair") && !finding.contains("any more"), "{finding}");
+        finding
+    };
+    assert!(told(&[], &[]).contains("run: walpost init"));
+    assert!(told(&[], &[outbox()]).contains("walpost init --with-outbox"));
+    assert!(told(&publications, &[]).contains("walpost init, which adds it"));
+    assert_eq!(unprepared(&sound().publications, &[], &subject()), None);
 }
 
 #[test]
@@ -260,7 +278,7 @@ fn all_findings_come_at_once_and_the_worst_first() {
 #[test]
 fn a_full_server_is_no_fault_for_the_slot_and_walsender_that_are_ours() {
     let mut inspection = sound();
-    inspection.server.slots = 10;
+    inspection.server.max_slots = 1;
     inspection.server.senders = 10;
     inspection.slot = Some(walpost_core::start::SlotState {
         name: "walpost".to_owned(),
@@ -290,7 +308,7 @@ fn a_start_that_would_pass_over_rows_is_refused() {
     for (change, expected) in cases {
         let mut publications = sound().publications;
         change(&mut publications);
-        let gap = gap(&publications, &subject()).map(|finding| finding.to_string());
+        let gap = gap(&publications, &[], &subject()).map(|finding| finding.to_string());
         match expected {
             None => assert_eq!(gap, None),
             Some(part) => assert!(gap.as_ref().is_some_and(|gap| gap.contains(part)), "{part}: {gap:?}"),
@@ -325,7 +343,7 @@ fn how_to_put_back_an_outbox_depends_on_what_keeps_it_out() {
     for (change, remedy) in cases {
         let mut publications = sound().publications;
         change(&mut publications[0]);
-        let gap = gap(&publications, &subject()).expect("a gap");
+        let gap = gap(&publications, &[], &subject()).expect("a gap");
         assert!(gap.remedy.contains(remedy) && gap.remedy.contains("walpost repair --fill --since TIME"), "{gap}");
     }
 }
@@ -423,7 +441,7 @@ fn an_outbox_that_was_out_of_its_publication_for_a_moment_is_known_by_what_was_w
 
 #[test]
 fn a_publication_that_is_gone_under_a_slot_is_made_again_together_with_the_slot() {
-    let missing = gap(&[], &subject()).expect("a gap");
+    let missing = gap(&[], &[], &subject()).expect("a gap");
     for part in [
         "CREATE PUBLICATION \"walpost\" FOR TABLE \"public\".\"outbox\"",
         "walpost repair --fill --since TIME",

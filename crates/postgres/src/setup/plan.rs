@@ -231,6 +231,10 @@ fn slot(settings: &SetupSettings, facts: &Facts, checkpoint: Option<&Checkpoint>
                 plan.obstacles.push(without_its_slot(checkpoint, name.as_str()));
                 return;
             }
+            if let Some(no_room) = &facts.no_room {
+                plan.obstacles.push(format!("the slot \"{name}\" cannot be made: {no_room}"));
+                return;
+            }
             let failover = settings.failover && facts.version >= failover::FIRST_VERSION;
             plan.steps.push(Step {
                 kind: StepKind::Slot,

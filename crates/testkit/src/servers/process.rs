@@ -19,6 +19,8 @@ use super::{Error, Result};
 /// What can be sent to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
+    /// SIGHUP
+    Hangup,
     /// SIGINT
     Interrupt,
     /// SIGTERM
@@ -36,6 +38,7 @@ pub enum Signal {
 impl Signal {
     fn name(self) -> &'static str {
         match self {
+            Self::Hangup => "HUP",
             Self::Interrupt => "INT",
             Self::Terminate => "TERM",
             Self::Quit => "QUIT",

@@ -10,6 +10,9 @@ const WIDTH: usize = 120;
 /// What a name or a key may take of it.
 const NAME_WIDTH: usize = 24;
 
+/// What the end of a key takes of that, where the whole is too wide.
+const KEY_END_WIDTH: usize = 7;
+
 const GAP: &str = "  ";
 
 /// A table of letters that comes in pages: columns only grow from one to the next.
@@ -36,7 +39,7 @@ fn row(letter: &Listed) -> Vec<String> {
         age(letter.age),
         letter.attempts.to_string(),
         cut(&printable(&letter.outbox.to_string()), NAME_WIDTH),
-        cut(&printable(letter.key.as_deref().unwrap_or("-")), NAME_WIDTH),
+        shortened(&printable(letter.key.as_deref().unwrap_or("-"))),
         reason.to_owned(),
     ]
 }
@@ -117,6 +120,23 @@ fn cut(text: &str, most: usize) -> String {
     short
 }
 
+/// A key with its beginning and its end: those of one kind often differ in their last characters alone.
+fn shortened(key: &str) -> String {
+    if width(key) <= NAME_WIDTH {
+        return key.to_owned();
+    }
+    let mut end = String::new();
+    let mut taken = 0;
+    for character in key.chars().rev() {
+        taken += width_of(character);
+        if taken > KEY_END_WIDTH {
+            break;
+        }
+        end.insert(0, character);
+    }
+    format!("{}{end}", cut(key, NAME_WIDTH - KEY_END_WIDTH))
+}
+
 /// How many columns a terminal gives a text.
 fn width(text: &str) -> usize {
     text.chars().map(width_of).sum()
@@ -161,6 +181,17 @@ mod tests {
         {
             assert_eq!(age(Duration::from_secs(seconds)), expected);
         }
+    }
+
+    #[test]
+    fn keys_that_differ_in_their_ends_alone_are_told_apart_within_their_width() {
+        let (first, second) = ("customer-0000000000000000-eu-0001", "customer-0000000000000000-eu-0002");
+        assert!(shortened(first).starts_with("customer-0000") && shortened(first).ends_with("…eu-0001"));
+        assert_ne!(shortened(first), shortened(second));
+        for key in ["short", first, &"東京".repeat(20), &"ü".repeat(40)] {
+            assert!(width(&shortened(key)) <= NAME_WIDTH, "{}", shortened(key));
+        }
+        assert_eq!(shortened("short"), "short");
     }
 
     #[test]

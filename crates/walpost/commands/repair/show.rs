@@ -4,14 +4,12 @@ use serde_json::{Value, json};
 use walpost_core::finding::Finding;
 use walpost_core::lsn::Lsn;
 use walpost_core::start::StartState;
-use walpost_postgres::preflight;
 
 use super::survey::{Survey, Surveyed, rows};
 use super::ways::{WayOut, ways_out};
 use super::{Found, Outcome, Repair, postgres_refused};
 use crate::config::Settings;
 use crate::exit::Exit;
-use crate::relay;
 
 /// Shows everything. Ends with 0 where the relay may start, else with the code that its start would end with.
 pub(super) async fn everything(settings: &Settings, found: &Found, asked: &Repair) -> Outcome {
@@ -22,7 +20,7 @@ pub(super) async fn everything(settings: &Settings, found: &Found, asked: &Repai
     };
     let ways = ways_out(found, &survey, &asked.fill);
     // A relay that would start otherwise is refused for this too.
-    let gap = found.state.start().and_then(|_| preflight::gap(&found.facts.publications, &relay::subject(settings)));
+    let gap = found.state.start().and_then(|_| found.gap(settings));
     if asked.is_json {
         say!("{:#}", as_json(found, gap.as_ref(), &survey, &ways));
     } else {

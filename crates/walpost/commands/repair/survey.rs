@@ -15,13 +15,12 @@ use walpost_core::value::Kind;
 use walpost_postgres::Error as PostgresError;
 use walpost_postgres::identifier::quote_identifier;
 use walpost_postgres::inspect::{self, OutboxSubject, Publication};
-use walpost_postgres::preflight;
 use walpost_postgres::repair::{self, Tally, TracksCommits};
 use walpost_postgres::snapshot::{Table, TableColumn, Time};
 
 use super::{Fill, Found, StartState};
 use crate::config::Settings;
-use crate::{misfit, relay};
+use crate::misfit;
 
 /// How long statistics are waited for.
 const STATISTICS_TRIES: u32 = 20;
@@ -51,7 +50,7 @@ impl Survey {
     /// Looks at every outbox.
     pub(super) async fn make(settings: &Settings, found: &Found, fill: &Fill) -> Result<Self, PostgresError> {
         let mut survey = Self { since: since(found, fill), ..Self::default() };
-        if let Some(finding) = preflight::gap(&found.facts.publications, &relay::subject(settings)) {
+        if let Some(finding) = found.gap(settings) {
             survey.obstacles.push(finding.without_severity());
         }
         if survey.since.is_none() {

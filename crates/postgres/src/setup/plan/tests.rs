@@ -51,6 +51,7 @@ fn nothing_but_tables() -> Facts {
         has_dead_letter_table: false,
         slot: None,
         is_carried: false,
+        no_room: None,
     }
 }
 
