@@ -99,6 +99,9 @@ fn a_topic_of_checkpoints_that_is_deleted_is_waited_for_and_one_without_the_chec
     rig.insert("after", 0, 10);
     wait_until_unready(&relay, "reconnecting", &format!("topic {topic} does not exist"));
     relay.wait_for_log("run: walpost init", LIMIT).unwrap();
+    let told = rig.call(&["status"]).output;
+    assert!(told.contains(&format!("the checkpoint cannot be read: topic {topic}")), "{told}");
+    assert!(!told.contains("cannot be read: the checkpoint"), "{told}");
     assert!(relay.is_running(), "{}", relay.log());
     shared_kafka().create_topic(&topic, 1).unwrap();
     relay.wait(LIMIT).unwrap().assert_said(36, &["no checkpoint", "walpost checkpoint adopt-slot"]);

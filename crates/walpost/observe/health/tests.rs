@@ -233,6 +233,12 @@ fn how_far_behind_is_neither_high_when_idle_nor_low_when_stuck() {
     assert_eq!(behind_at(&sight), Some(30));
     link(&mut sight).view.oldest_unsettled = Some(ago(-5));
     assert_eq!(behind_at(&sight), Some(30), "the server's clock is ahead of ours");
+    link(&mut sight).view.oldest_unsettled = Some(Timestamp::from_postgres_micros(i64::MAX));
+    assert_eq!(behind_at(&sight), Some(30), "by whatever time");
+    link(&mut sight).view.oldest_unsettled = Some(Timestamp::from_postgres_micros(-946_684_800_000_000 - 1_000_000));
+    assert_eq!(behind_at(&sight), Some(946_684_800 + 1_000_000 + 1), "it says that a row was committed before 1970");
+    link(&mut sight).view.oldest_unsettled = Some(Timestamp::from_postgres_micros(i64::MIN));
+    assert!(behind_at(&sight) > Some(9_000_000_000_000), "and is no number below zero");
     sight.link = None;
     sight.down_since = at(20);
     assert_eq!(behind_at(&sight), Some(80), "no stream for so long");
