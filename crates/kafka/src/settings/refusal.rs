@@ -124,7 +124,22 @@ fn fault_of(name: &str, value: &str) -> Option<String> {
     if name == "bootstrap.servers" && value.contains("://") {
         return Some("it is a URL; write host:port, as in \"kafka-1:9092,kafka-2:9092\"".to_owned());
     }
-    broken_pledge(name, value).or_else(|| refusal_of_librdkafka(name, value))
+    broken_pledge(name, value).or_else(|| refusal_of_librdkafka(name, value)).or_else(|| half_a_number(name, value))
+}
+
+/// What stands behind a number, such as a unit, is passed over by librdkafka without a word: 30s would be 30 ms.
+fn half_a_number(name: &str, value: &str) -> Option<String> {
+    let typed = value.trim();
+    let begins_as_one = typed.trim_start_matches(['-', '+']).starts_with(|ch: char| ch.is_ascii_digit());
+    let is_one = typed.parse::<f64>().is_ok() || hexadecimal(typed);
+    // A text would be taken whatever it is.
+    (begins_as_one && !is_one && refusal_of_librdkafka(name, "x").is_some()).then(|| {
+        format!("{value:?} is no number: librdkafka would pass over what stands behind its digits; write the number alone, in the unit that the property has")
+    })
+}
+
+fn hexadecimal(typed: &str) -> bool {
+    typed.strip_prefix("0x").is_some_and(|digits| i64::from_str_radix(digits, 16).is_ok())
 }
 
 fn broken_pledge(name: &str, value: &str) -> Option<String> {
@@ -291,6 +306,12 @@ mod tests {
             ("partitioner", "by luck", "is refused by librdkafka"),
             ("client.id", "a\0b", "refuses its value"),
             ("boostrap.server", "x", "bootstrap.servers"),
+            ("socket.timeout.ms", "30s", "\"30s\" is no number"),
+            ("linger.ms", "5ms", "write the number alone"),
+            ("message.max.bytes", "2000kB", "is no number"),
+            ("batch.size", "1_000_000", "is no number"),
+            ("socket.timeout.ms", "1", "is refused by librdkafka"),
+            ("reconnect.backoff.ms", "99999999999", "is refused by librdkafka"),
             ("frobnicate", "1", "no such property"),
             ("", "1", "no such property"),
         ] {
@@ -298,6 +319,21 @@ mod tests {
             assert_eq!(faults.len(), 1, "{name}: {faults:?}");
             assert_eq!(faults[0].name, name);
             assert!(faults[0].reason.contains(word), "{name}: {}", faults[0].reason);
+        }
+    }
+
+    #[test]
+    fn a_text_that_begins_with_digits_is_none_of_a_number_and_a_number_may_be_of_any_form() {
+        for (name, value) in [
+            ("client.id", "30s"),
+            ("client.rack", "1a"),
+            ("linger.ms", "0.5"),
+            ("socket.timeout.ms", " 30000 "),
+            ("socket.timeout.ms", "0x7530"),
+            ("compression.level", "-1"),
+        ] {
+            let found = Settings::from_properties([(name, value), SERVERS], LIMITS);
+            assert!(found.is_ok(), "{name}={value}: {found:?}");
         }
     }
 
