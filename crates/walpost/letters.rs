@@ -9,7 +9,7 @@ use walpost_postgres::dead_letter::{self, Fetched, LetterStore, RowReader};
 use walpost_postgres::error::Class;
 
 #[cfg(feature = "kafka")]
-use walpost_kafka::{LetterError, LetterMemory, LetterTopic, ReadError};
+use walpost_kafka::{LetterError, LetterMemory, LetterTopic};
 
 use crate::config::settings::{self, Settings};
 use crate::exit::{Ended, Exit};
@@ -102,7 +102,7 @@ impl Error {
         }
     }
 
-    /// Whether a relay that streamed goes on trying: a topic that it has read is missing or forbidden by now. In front of a first stream that is a
+    /// Whether a relay that streamed goes on trying: a topic that it has read is missing or forbidden by now, or brokers let it in no more. In front of a first stream that is a
     /// fault of the configuration.
     #[must_use]
     pub fn is_retried_under_way(&self) -> bool {
@@ -110,7 +110,7 @@ impl Error {
             Self::Table(_) => false,
             #[cfg(feature = "kafka")]
             Self::Topic(error) => {
-                matches!(error, LetterError::Read(ReadError::Missing { .. } | ReadError::Forbidden { .. }))
+                matches!(error, LetterError::Read(error) if error.is_about_access())
             }
         }
     }

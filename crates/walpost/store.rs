@@ -85,7 +85,7 @@ impl Error {
         match self {
             Self::Own(checkpoint::Error::File { .. }) => true,
             #[cfg(feature = "kafka")]
-            Self::Kafka(CheckpointError::Read(ReadError::Missing { .. } | ReadError::Forbidden { .. })) => true,
+            Self::Kafka(CheckpointError::Read(error)) if error.is_about_access() => true,
             _ => self.is_retried(),
         }
     }
@@ -391,6 +391,10 @@ mod tests {
             (CheckpointError::Write(Failure::new(FailureClass::Configuration, "no right")), Exit::SinkRefused),
             (CheckpointError::Read(ReadError::Missing { topic: topic() }), Exit::SinkRefused),
             (CheckpointError::Read(ReadError::Forbidden { topic: topic() }), Exit::SinkRefused),
+            (
+                CheckpointError::Read(ReadError::Locked { servers: "h:1".to_owned(), reason: "r".to_owned() }),
+                Exit::SinkRefused,
+            ),
             (CheckpointError::NewerFormat { found: 9 }, Exit::CheckpointRefused),
             (damaged, Exit::CheckpointRefused),
         ] {
@@ -419,6 +423,11 @@ mod tests {
         for (error, at_start, under_way) in [
             (CheckpointError::Read(ReadError::Missing { topic: topic() }), false, true),
             (CheckpointError::Read(ReadError::Forbidden { topic: topic() }), false, true),
+            (
+                CheckpointError::Read(ReadError::Locked { servers: "h:1".to_owned(), reason: "r".to_owned() }),
+                false,
+                true,
+            ),
             (CheckpointError::Read(ReadError::Deadline { topic: topic() }), true, true),
             (CheckpointError::Read(ReadError::TooLarge { topic: topic() }), false, false),
             (CheckpointError::Write(Failure::new(FailureClass::Configuration, "no right")), false, false),

@@ -187,3 +187,14 @@ fn finish(rig: &Rig, relay: Relay) {
     rig.assert_delivered(Repeats::Allowed);
     stop(relay);
 }
+
+#[test]
+fn a_wrong_password_ends_a_start_whose_letters_lie_in_a_topic_and_is_told_by_the_commands_that_look_there() {
+    let (mut rig, rights) = restricted("lockedletters");
+    log_in(&mut rig, rights.user.name(), "SCRAM-SHA-512", "no-pearl");
+    let words = &["lets walpost in", "Authentication failed", "correct security.protocol, sasl.* or ssl.*"];
+    rig.start().wait(LIMIT).unwrap().assert_said(6, words);
+    for command in ["list", "replay"] {
+        rig.call(&["dlq", command]).assert_said(6, words);
+    }
+}

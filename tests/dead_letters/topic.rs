@@ -659,7 +659,7 @@ fn a_letter_that_a_newer_walpost_wrote_keeps_the_relay_from_starting_until_it_is
     rig.call(&["dlq", "show", "2"]).assert_said(2, &["it has format 9"]);
     rig.call(&["status"]).assert_said(10, &["the dead letters cannot be read", "it has format 9", drop]);
     rig.call(&["dlq", "drop", "--id", "2"]).assert_said(0, &["nothing was deleted"]);
-    rig.call(&["dlq", "drop", "--id", "7", "--yes"]).assert_said(0, &["no letter fits"]);
+    rig.call(&["dlq", "drop", "--id", "7", "--yes"]).assert_said(2, &["there is no letter 7"]);
     rig.start().wait(LIMIT).unwrap().assert_said(11, &words);
     rig.call(&["dlq", "drop", "--id", "2", "--yes"]).assert_said(0, &["1 letter that cannot be read is deleted"]);
     assert!(open(&rig, &[]).is_empty());

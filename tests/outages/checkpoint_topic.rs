@@ -112,3 +112,14 @@ fn a_topic_of_checkpoints_that_is_deleted_is_waited_for_and_one_without_the_chec
     relay.stop(LIMIT).unwrap().assert_success();
     assert_exactly_once(&rig, shared_kafka());
 }
+
+#[test]
+fn a_wrong_password_ends_a_start_whose_checkpoint_lies_in_a_topic_and_is_told_by_the_commands_that_look_there() {
+    let (mut rig, topic) = transactional(guarded_kafka().endpoint(), "lockedout");
+    let name = Rights::of(&mut rig, topic).user.name().to_owned();
+    log_in(&mut rig, &name, "SCRAM-SHA-512", "no-pearl");
+    let words = &["lets walpost in", "Authentication failed", "correct security.protocol, sasl.* or ssl.*"];
+    rig.start().wait(LIMIT).unwrap().assert_said(6, words);
+    rig.call(&["checkpoint", "show"]).assert_said(6, words);
+    rig.call(&["check"]).assert_said(5, words);
+}

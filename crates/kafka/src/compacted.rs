@@ -57,7 +57,9 @@ pub(crate) async fn create(settings: &Settings, topic: &str, purpose: &Purpose) 
     let found = tokio::task::spawn_blocking(move || look_at_partition(&asked, &name, PARTITION)).await;
     match found {
         Ok(Ok(_) | Err(ReadError::Forbidden { .. })) => return Ok(false),
-        Ok(Err(error @ ReadError::Unreachable { .. })) => return Err(Refused::ForNow(error)),
+        Ok(Err(error @ (ReadError::Unreachable { .. } | ReadError::Locked { .. }))) => {
+            return Err(Refused::ForNow(error));
+        }
         _ => {}
     }
     let admin = admin(settings).map_err(Refused::ForGood)?;
@@ -117,6 +119,7 @@ pub(crate) fn remedy_of_reading(error: &ReadError, purpose: &Purpose) -> Option<
     match error {
         ReadError::Missing { topic } => Some(making(topic, purpose)),
         ReadError::Forbidden { topic } => Some(permission(topic)),
+        ReadError::Locked { .. } => Some(LET_IN.to_owned()),
         ReadError::TooLarge { .. }
         | ReadError::Unreachable { .. }
         | ReadError::Kafka { .. }
@@ -130,6 +133,9 @@ pub(crate) fn remedy_of_writing(failure: &Failure) -> Option<String> {
     (failure.class == Class::Configuration)
         .then(|| "start again once that is put right; nothing is lost meanwhile".to_owned())
 }
+
+/// What an operator has to do where brokers do not let walpost in.
+const LET_IN: &str = "correct security.protocol, sasl.* or ssl.* of [sink.kafka]";
 
 /// How an operator makes the topic, by walpost or without.
 fn making(topic: &str, purpose: &Purpose) -> String {
@@ -177,6 +183,7 @@ pub(crate) async fn check(settings: &Settings, topic: &str, purpose: &Purpose) -
             let sentence = format!("it cannot be looked at, for no broker answers: {reason}");
             vec![Finding::error(subject, sentence, "start Kafka, or correct bootstrap.servers and security.protocol")]
         }
+        Ok(Err(error @ ReadError::Locked { .. })) => vec![Finding::error(subject, error.to_string(), LET_IN)],
         Ok(Err(error @ (ReadError::Kafka { .. } | ReadError::Deadline { .. } | ReadError::Hidden { .. }))) => {
             vec![Finding::error(subject, error.to_string(), "look at the brokers' health and try again")]
         }

@@ -153,7 +153,7 @@ impl Link {
                 let is_known = std::mem::replace(&mut self.is_away, true) || self.rejection.is_some();
                 if is_known { News::Known } else { News::Away }
             }
-            Code::Authentication | Code::SSL | Code::UnsupportedSASLMechanism | Code::IllegalSASLState => {
+            code if is_rejection(code) => {
                 // librdkafka appends how long it took, and how often it was so before.
                 let reason = reason.rsplit_once(" (after ").map_or(reason, |(reason, _)| reason);
                 let is_known = self.rejection.as_deref() == Some(reason);
@@ -166,6 +166,11 @@ impl Link {
             _ => News::Other,
         }
     }
+}
+
+/// Whether a broker that was reached, or TLS, will not have us.
+pub(crate) fn is_rejection(code: Code) -> bool {
+    matches!(code, Code::Authentication | Code::SSL | Code::UnsupportedSASLMechanism | Code::IllegalSASLState)
 }
 
 /// How much an error is worth telling.

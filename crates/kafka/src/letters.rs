@@ -158,8 +158,6 @@ pub struct LetterTopic {
     /// What was to be ended since the index was read.
     ending: BTreeSet<LetterId>,
     settle_limit: Duration,
-    /// The marks of the letters that were told of, where they have any: what is read later may hold others, which nobody has acted upon.
-    told: BTreeMap<LetterId, Option<i64>>,
 }
 
 impl LetterTopic {
@@ -198,7 +196,6 @@ impl LetterTopic {
             tidied: None,
             ending: BTreeSet::new(),
             settle_limit: SETTLE_LIMIT,
-            told: BTreeMap::new(),
         }
     }
 
@@ -317,11 +314,9 @@ impl DeadLetters for LetterTopic {
         self.catch_up().await?;
         self.tidy().await;
         let chosen = {
-            let index = self.reader.index();
+            let mut index = self.reader.index();
             let chosen = index.marked(limit, ANSWER_BYTES, is_overtaking);
-            // What has ended in a group is not told of here.
-            self.told.retain(|id, _| index.is_open(*id));
-            self.told.extend(chosen.iter().map(|(id, ..)| (*id, index.mark_of(*id))));
+            index.acts_upon(chosen.iter().map(|(id, ..)| *id));
             chosen
         };
         if chosen.is_empty() {
@@ -347,15 +342,14 @@ impl DeadLetters for LetterTopic {
         let (now, failed) = (now(), self.write_error());
         self.writer.begin();
         for (id, end) in ends {
-            let mark = self.told.get(id).copied();
-            let concluded = self.reader.index().concluded(*id, end, mark, now);
+            let concluded = self.reader.index().concluded(*id, end, now);
             if let Some((row, standing)) = concluded {
                 self.writer.write(&self.records.standing(&row, &standing, now)).await.map_err(&failed)?;
             }
         }
         self.writer.settle().await.map_err(failed)?;
         for (id, _) in ends {
-            self.told.remove(id);
+            self.reader.index().has_acted(*id);
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tracing::debug;
 
+use crate::context::is_rejection;
 use crate::properties;
 use crate::settings::Settings;
 
@@ -49,6 +50,14 @@ pub enum ReadError {
         /// The brokers that were asked.
         servers: String,
         /// Why.
+        reason: String,
+    },
+    /// A broker was reached, and none would have us for as long as was asked.
+    #[error("no broker at {servers} lets walpost in: {reason}")]
+    Locked {
+        /// The brokers that were asked.
+        servers: String,
+        /// What a broker, or TLS, said.
         reason: String,
     },
     /// The broker did not answer or refused.
@@ -104,8 +113,14 @@ impl ReadError {
     pub fn is_retried(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Kafka { .. } | Self::Deadline { .. } | Self::Hidden { .. } => true,
-            Self::Missing { .. } | Self::Forbidden { .. } | Self::TooLarge { .. } => false,
+            Self::Locked { .. } | Self::Missing { .. } | Self::Forbidden { .. } | Self::TooLarge { .. } => false,
         }
+    }
+
+    /// Whether it comes of what brokers allow, and can be put back there while a relay waits that was allowed it before.
+    #[must_use]
+    pub fn is_about_access(&self) -> bool {
+        matches!(self, Self::Locked { .. } | Self::Missing { .. } | Self::Forbidden { .. })
     }
 }
 
@@ -218,6 +233,7 @@ fn unreachable(consumer: &Client, error: &KafkaError) -> Option<ReadError> {
         RDKafkaErrorCode::AllBrokersDown,
         RDKafkaErrorCode::Resolve,
         RDKafkaErrorCode::OperationTimedOut,
+        RDKafkaErrorCode::Authentication,
     ];
     error.rdkafka_error_code().filter(|code| away.contains(code))?;
     // What it has to say of its brokers, which the context notes.
@@ -226,9 +242,13 @@ fn unreachable(consumer: &Client, error: &KafkaError) -> Option<ReadError> {
         events += 1;
     }
     let context = consumer.context();
-    let last = context.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let reason = last.unwrap_or_else(|| format!("no answer within {} s", FIRST_ANSWER.as_secs()));
-    Some(ReadError::Unreachable { servers: context.servers.clone(), reason })
+    let last = context.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let servers = context.servers.clone();
+    Some(match last {
+        Some((code, reason)) if is_rejection(code) => ReadError::Locked { servers, reason },
+        Some((_, reason)) => ReadError::Unreachable { servers, reason },
+        None => ReadError::Unreachable { servers, reason: format!("no answer within {} s", FIRST_ANSWER.as_secs()) },
+    })
 }
 
 /// What happened, of "HOST:PORT/bootstrap: WHAT (after 0ms in state CONNECT)".
@@ -355,16 +375,17 @@ pub(crate) type Client = BaseConsumer<Quiet>;
 /// What the client says by itself is for debugging: whatever is wrong, whoever reads gets it as an error, and the end of a partition is none.
 pub(crate) struct Quiet {
     servers: String,
-    /// What it last said of a broker that cannot be reached.
-    last: Mutex<Option<String>>,
+    /// What it last said of a broker that cannot be reached, or will not have us.
+    last: Mutex<Option<(RDKafkaErrorCode, String)>>,
 }
 
 impl ClientContext for Quiet {
     fn error(&self, error: KafkaError, reason: &str) {
         debug!(%error, "{reason}");
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
         // That all are down is said after why each of them is.
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(happened(reason).to_owned());
+        if code != RDKafkaErrorCode::AllBrokersDown {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((code, happened(reason).to_owned()));
         }
     }
 }

@@ -83,6 +83,9 @@ pub(crate) struct Index {
     roots: u64,
     parked_bytes: u64,
     damaged: Vec<String>,
+    /// The marks of the letters that whoever acts upon them was told of, where they have any: what is read later may hold others, which nobody
+    /// has acted upon.
+    acting: BTreeMap<i64, Option<i64>>,
 }
 
 /// The number of a letter that has not ended, and the key whose order it keeps.
@@ -119,6 +122,7 @@ impl Index {
             roots: 0,
             parked_bytes: 0,
             damaged: Vec::new(),
+            acting: BTreeMap::new(),
         }
     }
 
@@ -136,7 +140,8 @@ impl Index {
     pub(super) fn clear(&mut self) {
         let generation = self.generation + 1;
         let reopened = std::mem::take(&mut self.reopened);
-        *self = Self { generation, reopened, ..Self::new(&self.relay, self.is_detailed) };
+        let acting = std::mem::take(&mut self.acting);
+        *self = Self { generation, reopened, acting, ..Self::new(&self.relay, self.is_detailed) };
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -453,22 +458,30 @@ impl Index {
         entry.marking.as_ref().map(|(offset, _)| *offset)
     }
 
-    /// How a letter stands once it has ended so, after the mark at this offset was acted upon, or none because it went by itself; where it is not said
-    /// which, the last that was read. Nothing where that changes nothing, as of one that has ended already.
-    pub(super) fn concluded(
-        &self,
-        id: LetterId,
-        end: &Conclusion,
-        mark: Option<Option<i64>>,
-        now: Timestamp,
-    ) -> Option<(RowId, Standing)> {
+    /// Somebody is told of these letters now, and acts upon the marks that they have by now.
+    pub(super) fn acts_upon(&mut self, ids: impl Iterator<Item = LetterId>) {
+        let open: Vec<i64> = self.acting.keys().copied().filter(|id| self.is_open(LetterId(*id))).collect();
+        self.acting.retain(|id, _| open.binary_search(id).is_ok());
+        for id in ids {
+            self.acting.insert(id.0, self.mark_of(id));
+        }
+    }
+
+    /// How this letter ended is durable.
+    pub(super) fn has_acted(&mut self, id: LetterId) {
+        self.acting.remove(&id.0);
+    }
+
+    /// How a letter stands once it has ended so, after the mark [was acted upon](Self::acts_upon), or none because it went by itself; where nobody was told
+    /// of it, the last that was read. Nothing where that changes nothing, as of one that has ended already.
+    pub(super) fn concluded(&self, id: LetterId, end: &Conclusion, now: Timestamp) -> Option<(RowId, Standing)> {
         let (row, entry) = self.get(id)?;
         if !entry.is_open() {
             return None;
         }
         let now = entry.standing_now(now);
         // One that was set meanwhile lies behind it.
-        let acted_upon = mark.unwrap_or_else(|| self.mark_of(id));
+        let acted_upon = self.acting.get(&id.0).copied().unwrap_or_else(|| self.mark_of(id));
         let marks_done = acted_upon.map_or(now.marks_done, |offset| offset.saturating_add(1));
         let tried = now.attempts.saturating_add(1);
         let standing = match end {

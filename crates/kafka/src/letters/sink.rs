@@ -80,7 +80,7 @@ impl GroupLetters {
             let reason = format!("the dead letter {} is not known any more; the group is sent again", id.0);
             return Err(Failure::new(Class::Sink, reason));
         }
-        if let Some((row, standing)) = index.concluded(id, end, None, now) {
+        if let Some((row, standing)) = index.concluded(id, end, now) {
             self.pending.push_back(self.records.standing(&row, &standing, now));
         }
         Ok(())

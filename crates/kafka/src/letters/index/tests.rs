@@ -87,7 +87,7 @@ impl Topic {
     }
 
     fn conclude(&mut self, id: i64, end: &Conclusion) -> bool {
-        let Some((row, standing)) = self.index.concluded(LetterId(id), end, None, later(1)) else { return false };
+        let Some((row, standing)) = self.index.concluded(LetterId(id), end, later(1)) else { return false };
         self.append(vec![self.records.standing(&row, &standing, later(1))]);
         true
     }
@@ -464,17 +464,34 @@ fn an_operators_word_counts_before_and_after_what_follows_by_itself() {
 }
 
 #[test]
-fn a_mark_that_is_set_while_a_letter_goes_by_itself_outlives_its_return() {
-    for (mark, expected) in [(Mark::Drop, "d"), (Mark::Replay, "r"), (Mark::Nothing, "w")] {
-        let (mut topic, ids) = queue_of(",");
-        assert_eq!((topic.told().as_str(), topic.index.mark_of(LetterId(ids[0]))), ("r", None));
-        topic.mark(ids[0], mark);
-        let end = Conclusion::Returned("bad too".to_owned());
-        if let Some((row, standing)) = topic.index.concluded(LetterId(ids[0]), &end, Some(None), later(1)) {
-            topic.append(vec![topic.records.standing(&row, &standing, later(1))]);
+fn a_mark_that_is_set_while_a_letter_is_under_way_outlives_its_return_whether_it_went_by_itself_or_not() {
+    for went_by_itself in [true, false] {
+        for (mark, expected) in [(Mark::Drop, "d"), (Mark::Replay, "r"), (Mark::Nothing, "w")] {
+            let (mut topic, ids) = queue_of(if went_by_itself { "," } else { "." });
+            if !went_by_itself {
+                topic.mark(ids[0], Mark::Replay);
+            }
+            assert_eq!((topic.told().as_str(), topic.next(false)), ("r", vec![ids[0]]));
+            topic.index.acts_upon([LetterId(ids[0])].into_iter());
+            topic.mark(ids[0], mark);
+            topic.compact();
+            topic.conclude(ids[0], &Conclusion::Returned("bad too".to_owned()));
+            assert_eq!(topic.told(), expected, "{mark:?} of one that went by itself: {went_by_itself}");
         }
-        assert_eq!(topic.told(), expected, "{mark:?}");
     }
+}
+
+#[test]
+fn what_was_acted_upon_is_remembered_only_of_open_letters() {
+    let (mut topic, ids) = queue_of("..");
+    topic.mark(ids[0], Mark::Replay);
+    topic.mark(ids[1], Mark::Replay);
+    topic.index.acts_upon([LetterId(ids[0]), LetterId(ids[1])].into_iter());
+    topic.conclude(ids[0], &Conclusion::Sent);
+    topic.index.acts_upon(std::iter::empty());
+    assert_eq!(topic.index.acting.keys().copied().collect::<Vec<_>>(), ids[1..]);
+    topic.index.has_acted(LetterId(ids[1]));
+    assert!(topic.index.acting.is_empty());
 }
 
 #[test]

@@ -51,6 +51,12 @@ impl Kafka {
 }
 
 impl KafkaUser<'_> {
+    /// Who it is.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Gives the user another password.
     ///
     /// # Errors
