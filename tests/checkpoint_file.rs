@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use walpost_testkit::checker::Repeats;
 
+use crate::observe::wait_until_ready;
 use crate::rig::{LIMIT, Rig, eventually};
 
 /// The code of a checkpoint store that refuses, or that holds what cannot be used.
@@ -65,6 +66,8 @@ fn a_start_on_a_checkpoint_file_that_cannot_be_used_ends_with_a_code_of_its_own_
 fn a_relay_whose_checkpoints_folder_goes_away_publishes_on_and_connects_again_until_it_is_back() {
     let (rig, path) = with_a_file("gone");
     let relay = rig.start_streaming();
+    // It has claimed the checkpoint then.
+    wait_until_ready(&relay);
     let away = rig.walpost.folder().join("away");
     fs::rename(path.parent().unwrap(), &away).unwrap();
     rig.insert("key", 0, 10);

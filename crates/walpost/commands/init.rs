@@ -35,7 +35,8 @@ pub struct Init {
 /// # Errors
 /// The database cannot be reached, or refuses, or something is in the way.
 pub async fn init(settings: Settings, options: Init) -> Outcome {
-    let mut preparation = Preparation::look(&settings, options.with_outbox, is_out_of_order).await?;
+    let asker = Asker::Operator { with_outbox: options.with_outbox };
+    let mut preparation = Preparation::look(&settings, asker, is_out_of_order).await?;
     preparation.refuse_obstacles()?;
     if options.is_dry_run {
         preparation.show();
@@ -75,7 +76,7 @@ pub(super) async fn create_for_another_checkpoint(settings: &Settings) -> Result
 }
 
 async fn create_unless(settings: &Settings, is_refused: fn(&StartState) -> bool) -> Result<(), Hindrance> {
-    let mut preparation = Preparation::look(settings, false, is_refused).await?;
+    let mut preparation = Preparation::look(settings, Asker::Relay, is_refused).await?;
     preparation.refuse_obstacles()?;
     preparation.refuse_lacks()?;
     create_letters(settings).await?;
@@ -152,6 +153,15 @@ fn is_out_of_order(state: &StartState) -> bool {
     state.start().is_none() && !matches!(state, StartState::Fresh { .. } | StartState::SlotBusy { .. })
 }
 
+/// For whom the database is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// Somebody who reads what is in the way, and can have the outboxes made.
+    Operator { with_outbox: bool },
+    /// A relay, which waits for room for its slot: base backups and subscriptions take slots for a while, and the server says so.
+    Relay,
+}
+
 /// What was found, and what follows from it.
 struct Preparation {
     sql: sql::Session,
@@ -164,15 +174,14 @@ struct Preparation {
 }
 
 impl Preparation {
-    async fn look(
-        settings: &Settings,
-        with_outbox: bool,
-        is_refused: fn(&StartState) -> bool,
-    ) -> Result<Self, Hindrance> {
+    async fn look(settings: &Settings, asker: Asker, is_refused: fn(&StartState) -> bool) -> Result<Self, Hindrance> {
         let connection = settings.source().connection();
         let sql = sql::Session::connect(connection, STATEMENT_TIMEOUT).await?;
-        let setup = relay::setup(settings, with_outbox);
-        let facts = setup::facts(&sql, &setup).await?;
+        let setup = relay::setup(settings, asker == Asker::Operator { with_outbox: true });
+        let mut facts = setup::facts(&sql, &setup).await?;
+        if asker == Asker::Relay {
+            facts.no_room = None;
+        }
         let mut store = relay::store(settings);
         let is_readable = !setup.with_checkpoint_table || facts.has_checkpoint_table;
         let (checkpoint, lacks_place) = if is_readable { stored(&mut store).await? } else { (None, false) };

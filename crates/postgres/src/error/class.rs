@@ -87,9 +87,6 @@ fn classify(phase: Phase, error: &ServerError) -> Class {
         "0A000" => {
             Class::NeedsOperator("this server cannot do it: walpost needs PostgreSQL 14 or later, and its primary")
         }
-        "53400" if error.message.contains("replication slots") => Class::NeedsOperator(
-            "raise max_replication_slots and restart PostgreSQL, or drop a slot that nobody needs (pg_replication_slots names them)",
-        ),
         "22023" => {
             Class::NeedsOperator("a parameter is refused: correct the options of source.url and the publication")
         }
@@ -172,7 +169,6 @@ mod tests {
             (Phase::Starting, "must be superuser or replication role (SQLSTATE 42501)", "walpost check"),
             (Phase::Query, "relation does not exist (SQLSTATE 42P01)", "walpost init"),
             (Phase::Starting, "not supported (SQLSTATE 0A000)", "14"),
-            (Phase::Query, "all replication slots are in use (SQLSTATE 53400)", "max_replication_slots"),
             (Phase::Starting, "publication_names (SQLSTATE 22023)", "publication"),
             (Phase::Connecting, "unsupported startup parameter: options (SQLSTATE 08P01)", "pooler"),
         ] {
