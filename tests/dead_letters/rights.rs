@@ -194,7 +194,7 @@ fn a_wrong_password_ends_a_start_whose_letters_lie_in_a_topic_and_is_told_by_the
     log_in(&mut rig, rights.user.name(), "SCRAM-SHA-512", "no-pearl");
     let words = &["lets walpost in", "Authentication failed", "correct security.protocol, sasl.* or ssl.*"];
     rig.start().wait(LIMIT).unwrap().assert_said(6, words);
-    for command in ["list", "replay"] {
-        rig.call(&["dlq", command]).assert_said(6, words);
+    for command in [&["dlq", "list"][..], &["dlq", "replay", "--all"]] {
+        rig.call(command).assert_said(6, words);
     }
 }
