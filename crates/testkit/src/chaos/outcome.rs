@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::stage::{LETTER_MEMORY, MOST_MEMORY};
+use super::stage::MOST_MEMORY;
 use super::{Deeds, Step};
 use crate::checker::{Repeat, Repeats, Verdict, Window};
 use crate::workload::{Misfit, Report};
@@ -107,12 +107,7 @@ impl Outcome {
     /// Whether the relay's memory was looked at, and stayed within what its configuration bounds it to.
     #[must_use]
     pub fn is_small(&self) -> bool {
-        (1..=self.most_memory()).contains(&self.peak_memory)
-    }
-
-    /// What that is with as many letters as there were in the end, none of which is taken away meanwhile.
-    fn most_memory(&self) -> u64 {
-        MOST_MEMORY + self.verdict.letters.all() as u64 * LETTER_MEMORY
+        (1..=MOST_MEMORY).contains(&self.peak_memory)
     }
 
     /// Whether there were letters, and some of them were sent and some dropped: else nothing is said of any.
@@ -183,7 +178,7 @@ impl fmt::Display for Outcome {
              {in_doubt} torn in their commit"
         )?;
         self.write_letters(f)?;
-        let [peak, most] = [self.peak_memory, self.most_memory()].map(|bytes| bytes >> 20);
+        let [peak, most] = [self.peak_memory, MOST_MEMORY].map(|bytes| bytes >> 20);
         let large = if self.is_small() { String::new() } else { format!(": NOT WITHIN ITS {most} MiB") };
         writeln!(f, "relay: {} starts, at most {peak} MiB{large}", self.starts)?;
         let crashes = self.windows.len();

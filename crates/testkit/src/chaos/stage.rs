@@ -35,10 +35,8 @@ const FLOOD_LIMIT: u32 = 400;
 const READ_AHEAD: u64 = 64 + 4;
 /// The most memory that a process of the relay may hold: what a debug build, its libraries and their allocators take while nothing is in
 /// flight, with room; what may be in flight by default (`limits.in_flight_bytes`), once as rows, once as records and once as what librdkafka sends; and what
-/// is read ahead, were every row of it one of the largest. Letters come on top: [`LETTER_MEMORY`].
+/// is read ahead, were every row of it one of the largest.
 pub(super) const MOST_MEMORY: u64 = (64 << 20) + 3 * (16 << 20) + READ_AHEAD * LARGEST_PAYLOAD as u64;
-/// What it keeps in memory of each letter, at the most.
-pub(super) const LETTER_MEMORY: u64 = 1 << 10;
 /// Name of database, slot, publication and relay alike.
 const NAME: &str = "chaos";
 /// The topic of the checkpoint, where the store is Kafka, and that of the dead letters.
